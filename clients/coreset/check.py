@@ -148,6 +148,11 @@ def _leaving_lines(statistics: _Statistics, roles: Roles, config: Mapping[str, o
         "  at the end: the number of rows of each group in each cluster, as the fusion center has told them",
     ]
     if setting(config, "coreset.assignment") == "exact":
+        if Settings.of(config).refine:
+            lines += [
+                "  in every round that moves the centers (coreset.refine): the same as in a round of prices, and for",
+                f"    every center the sum of its rows, rounded to {least} standard deviations of this site's rows",
+            ]
         lines += [
             "  in every round of prices (coreset.assignment=exact): the smoothed number of rows of each group at each",
             "    center, its derivatives, and sums of costs, over all rows of the groups sent. A count may be of 1",

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64, Int, Int64, UInt8
 
+from clients.coreset.refinement import center_sums
 from clients.coreset.rows import (
     SummarizedRows,
     cost_of_rows,
@@ -26,6 +27,7 @@ from clients.digest import digest_of
 from clients.dispatch import answers
 from clients.site import Site
 from numerics.coreset.fairness.apportionment import PointMasses
+from numerics.coreset.fairness.dual import PriceResponse
 from numerics.coreset.grouped_rows import GroupedRows
 from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import (
@@ -34,11 +36,14 @@ from protocols.coreset.payloads import (
     LEAST_TEMPERATURE,
     MOST_POINTS,
     MOST_PRICED,
+    MOST_REFINED,
     Assign,
     Construction,
     Counted,
     Masses,
+    Moments,
     Price,
+    Refine,
     Settle,
     Settled,
     Summarize,
@@ -53,6 +58,8 @@ if TYPE_CHECKING:
 
 MOST_TABLES, MOST_TABLES_OF_A_RUN = 8, 2000
 """Largest numbers of tables of prices that a real site answers in one ask, and in a run."""
+MOST_MOVES = 2 * MOST_REFINED
+"""Largest number of sets of centers, of `Refine`, that a site answers in a run; an ask may come twice."""
 _POINT, _ROWS = "point", "rows"
 """Keys of the memory: the point of every row, and the digest of the first rows."""
 
@@ -198,6 +205,7 @@ def _unpack(packed: UInt8[np.ndarray, "n width"]) -> Int[np.ndarray, "n"]:
 def assign(ask: Assign, site: Site) -> Counted:
     """Assign every row to the center of its point, or to one of those that share the point."""
     rows = _rows(ask, site)
+    _commit_to(site, "clustering", ask.centers, ask.scale)
     _commit_to(site, "assignment", ask)
     weights = np.bincount(rows.point[rows.point >= 0])
     if not ((ask.point >= 0) & (ask.center >= 0) & (ask.center < len(ask.centers))).all():
@@ -217,23 +225,40 @@ def price(ask: Price, site: Site) -> Masses:
     """Answer with sums over the rows for each table of prices."""
     _check_consent(site)
     rows = _rows(ask, site)
+    _commit_to(site, "clustering", ask.centers, ask.scale)
     _check_tables(ask, rows, site)
-    fits = (
-        ask.shifts.shape[1:] == (len(ask.groups), len(ask.centers))
-        and len(ask.shifts) > 0
-        and np.abs(ask.shifts).max() <= LARGEST_SUM
-        and (ask.temperatures >= LEAST_TEMPERATURE).all()
-    )
-    if not fits:
-        raise SiteFault(Fault.MALFORMED_ASK, "the prices do not fit these groups and centers")
     with single_threaded():
         sums = price_rows(rows, ask.shifts, ask.temperatures)
-    return Masses(
-        exact=np.array([each.exact for each in sums]),
-        value=np.array([each.value for each in sums]),
-        masses=np.stack([each.masses for each in sums]),
-        curvature=np.stack([each.curvature for each in sums]),
+    return Masses(**_stacked(sums))
+
+
+@answers(Refine)
+def refine(ask: Refine, site: Site) -> Moments:
+    """Answer with sums over the rows for each table of prices, and with rounded sums of the rows at each center."""
+    _check_consent(site)
+    rows = _rows(ask, site)
+    _check_plain(ask.plain)
+    if site.commitments.count("moves", 1) > MOST_MOVES:
+        raise SiteFault(Fault.MALFORMED_ASK, "more sets of centers than this site answers")
+    _check_tables(ask, rows, site)
+    with single_threaded():
+        sums = center_sums(rows, ask.shifts, ask.temperatures, ask.plain / rows.scale, _min_weight(ask, site))
+    return Moments(
+        **_stacked(sums.responses),
+        sums=np.stack([each.sums for each in sums.responses]),
+        plain_rows=sums.plain_rows,
+        plain_sums=sums.plain_sums,
     )
+
+
+def _stacked(sums: list[PriceResponse]) -> dict[str, Any]:
+    """Return the fields of `Masses`."""
+    return {
+        "exact": np.array([each.exact for each in sums]),
+        "value": np.array([each.value for each in sums]),
+        "masses": np.stack([each.masses for each in sums]),
+        "curvature": np.stack([each.curvature for each in sums]),
+    }
 
 
 @answers(Settle)
@@ -241,13 +266,13 @@ def settle(ask: Settle, site: Site) -> Settled:
     """Assign every row to a center, with the number of rows of each group at each center that the ask demands."""
     _check_consent(site)
     rows = _rows(ask, site)
+    _commit_to(site, "clustering", ask.centers, ask.scale)
     _commit_to(site, "assignment", ask)
     expected = (len(ask.groups), len(ask.centers))
     fits = ask.targets.shape == expected and ask.shift.shape == expected
     if not fits or ask.targets.min() < 0 or ask.targets.max() > len(rows.point):
         raise SiteFault(Fault.MALFORMED_ASK, "the targets do not fit these groups and centers")
-    if not len(ask.plain) or np.abs(ask.plain).max() > LARGEST:
-        raise SiteFault(Fault.MALFORMED_ASK, "a center of the plain clustering is out of range")
+    _check_plain(ask.plain)
     with single_threaded():
         labels = meet_targets(rows, ask.shift, ask.targets)
         cost, plain_cost = cost_of_rows(rows, labels, ask.plain / rows.scale)
@@ -260,8 +285,21 @@ def _check_consent(site: Site) -> None:
         raise SiteFault(Fault.PRICES_NOT_ALLOWED)
 
 
+def _check_plain(plain: Float64[np.ndarray, "c d"]) -> None:
+    if not len(plain) or np.abs(plain).max() > LARGEST:
+        raise SiteFault(Fault.MALFORMED_ASK, "a center of the plain clustering is out of range")
+
+
 def _check_tables(ask: Price, rows: SummarizedRows, site: Site) -> None:
-    """Refuse so many centers or tables that each has hardly a row: their counts would reveal the rows."""
+    """Refuse so many centers or tables that each has hardly a row, and prices that do not fit them."""
+    fits = (
+        ask.shifts.shape[1:] == (len(ask.groups), len(ask.centers))
+        and len(ask.shifts) > 0
+        and np.abs(ask.shifts).max() <= LARGEST_SUM
+        and (ask.temperatures >= LEAST_TEMPERATURE).all()
+    )
+    if not fits:
+        raise SiteFault(Fault.MALFORMED_ASK, "the prices do not fit these groups and centers")
     k, limit = len(ask.centers), site.policy.private_limit
     if (
         k > limit(MOST_PRICED)
@@ -281,7 +319,6 @@ def _rows(ask: Assign | Price | Settle, site: Site) -> SummarizedRows:
         raise SiteFault(Fault.MALFORMED_ASK, "a center or a unit is out of range")
     _check_construction(ask)
     _commit_to(site, "construction", _construction(ask))
-    _commit_to(site, "clustering", ask.centers, ask.scale)
     first = _first_rows(shard)
     if _POINT in site.memory:
         if not np.array_equal(site.memory[_ROWS], first):

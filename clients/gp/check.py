@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,6 +12,7 @@ from clients.data import DataError, Table, cell_name, load, setting
 from clients.data.table import own_number
 from clients.gp.shard import lone_queries, measurements_of
 from numerics.gp.measurements import LIMIT, Measurements
+from numerics.gp.nearest_rows import learning_rows
 from protocols.gp.settings import Consents, Settings
 
 _CONSENTS = {
@@ -48,8 +50,9 @@ def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> 
     least = own_number(config, "min-rows", Consents.min_rows)
     queries = own_number(config, "max-queries", Consents.max_queries)
     lone = own_number(config, "max-lone-queries", lone_queries(rows.n))
-    most = Settings.of(config).max_expert_rows
-    experts = -(-rows.n // most)
+    settings = Settings.of(config)
+    most, nearest = settings.max_expert_rows, _nearest(rows.n, settings)
+    experts = 1 if nearest else -(-rows.n // most)
     unused = [name for name in table.columns if name not in {*rows.features, target}]
     lines = [
         f"{table.source}: {rows.n} rows",
@@ -59,14 +62,18 @@ def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> 
         f"  inputs: {', '.join(rows.features)}",
         "    each measured in its standard deviation over all sites",
         f"  columns not used: {', '.join(unused) or 'none'}",
-        f"  experts: {experts}, of {most} rows at most",
+        f"  experts: 1, which predicts a point from its {nearest} nearest rows; of"
+        f" {math.prod(learning_rows(rows.n))} rows in the search for hyperparameters"
+        if nearest
+        else f"  experts: {experts}, of {most} rows at most",
         "",
         "What would leave this site",
         f"  once: the names of the {d} inputs; for each expert the number of its rows, mean and covariance of the",
         "    inputs, mean and variance of the outputs; what you consent to; and the hyperparameters that fit a part of",
         "    your rows best, with a measure of their precision",
         "  for every value of the hyperparameters that is tried: the log likelihood of your outputs, with its first",
-        "    and second derivatives, summed over your experts",
+        "    and second derivatives, summed over your experts;",
+        "    once, the number of your outputs that your other rows predict so well or so badly, in 50 steps",
         "  at every query point for which an expert is chosen: its prediction, the reduction of the variance by your",
         "    rows, and features that give its covariance with other experts;",
         f"    for one value of the hyperparameters only, and at {queries} points in a run at most (max-queries)",
@@ -80,6 +87,11 @@ def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> 
     ]
     warnings = _warnings(rows, table, target, least, experts)
     return [*lines, *(["", "Worth a look", *warnings] if warnings else [])]
+
+
+def _nearest(n: int, settings: Settings) -> int:
+    """Return how many nearest rows predict a point at a site of n rows; 0 if it has experts of fixed rows."""
+    return settings.nearest if n > settings.max_expert_rows else 0
 
 
 def _answers(rows: Measurements, config: Mapping[str, object]) -> dict[str, list[Work]]:
@@ -96,6 +108,9 @@ def _answers(rows: Measurements, config: Mapping[str, object]) -> dict[str, list
     kernel = kernel_of(settings.kernel, x.shape[1])
 
     def count_evaluations(n: int) -> tuple[int, float]:
+        if _nearest(n, settings):
+            parts, size = learning_rows(n)
+            return size, float(parts * settings.candidates)
         experts = -(-n // settings.max_expert_rows)
         return -(-n // experts), float(experts * settings.candidates)
 
@@ -109,7 +124,7 @@ def _answers(rows: Measurements, config: Mapping[str, object]) -> dict[str, list
         return n, float(np.log2(max(-(-n // settings.max_expert_rows), 1)))
 
     answers = {"gp.Evaluate": [Work(evaluate_first, (1.5, 3.0), count_evaluations, memory=2.0)]}
-    if rows.part is None and rows.n > settings.max_expert_rows:
+    if rows.part is None and rows.n > settings.max_expert_rows and not settings.nearest:
         answers["gp.Survey"] = [Work(halve_first, (0.9, 1.2), count_halvings)]
     return answers
 

@@ -12,13 +12,14 @@ from jaxtyping import Float64, Int64
 from clients.digest import digest_of
 from clients.site import Site
 from common.extras import MissingLibraryError
-from numerics.gp.expert import Expert
+from numerics.gp.expert import Expert, LeftOut
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import Evaluation, evaluate
 from numerics.gp.measurements import Measurements
 from numerics.gp.moments import Units
-from protocols.gp.payloads import Agreed
+from numerics.gp.nearest_rows import NearestRows, neighborhoods
+from protocols.gp.payloads import Agreed, Survey
 from protocols.gp.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
 
@@ -64,7 +65,12 @@ def rows_of(site: Site, *, robust: bool) -> Measurements:
     return fewer if fewer.n >= least else rows
 
 
-def parts_of(rows: Measurements, site: Site, max_rows: int) -> Int64[np.ndarray, "n"]:
+def nearest_of(rows: Measurements, ask: Survey | Agreed) -> int:
+    """Return how many nearest rows predict a point, if the site has one expert of all its rows that does so; else 0."""
+    return ask.local if rows.part is None and rows.n > ask.max_rows else 0
+
+
+def parts_of(rows: Measurements, site: Site, ask: Survey | Agreed) -> Int64[np.ndarray, "n"]:
     """Return the ``(n,)`` numbers of the experts that these rows of the site belong to.
 
     Raises
@@ -72,7 +78,10 @@ def parts_of(rows: Measurements, site: Site, max_rows: int) -> Int64[np.ndarray,
     SiteFault
         If an expert would have fewer rows than the site demands.
     """
-    part = rows.part if rows.part is not None else _split(Part.of(rows.x, rows.y), max_rows)
+    if nearest_of(rows, ask):
+        part = np.zeros(rows.n, np.int64)
+    else:
+        part = rows.part if rows.part is not None else _split(Part.of(rows.x, rows.y), ask.max_rows)
     least = site.consents.number("min-rows", Consents.min_rows)
     if np.bincount(part).min() < least:
         raise SiteFault(Fault.FEW_ROWS_FOR_EXPERT)
@@ -101,7 +110,7 @@ def experts_of(site: Site, ask: Agreed) -> list[Part]:
     rows = rows_of(site, robust=ask.robust)
     if len(ask.mean) != len(rows.features) or ask.scale.min() <= 0 or ask.y_scale <= 0:
         raise SiteFault(Fault.MALFORMED_ASK, "the units do not fit the site's inputs")
-    part = parts_of(rows, site, ask.max_rows)
+    part = parts_of(rows, site, ask)
     if not np.array_equal(np.bincount(part), ask.counts):
         raise SiteFault(Fault.DATA_CHANGED, "the experts' numbers of rows have changed")
     units = (tuple(ask.mean.tolist()), tuple(ask.scale.tolist()), ask.y_mean, ask.y_scale)
@@ -142,6 +151,13 @@ def kernel_for(text: str, d: int) -> Kernel:
         raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
 
 
+@lru_cache(maxsize=4)
+def learning_parts(rows: Part) -> list[Part]:
+    """Return the neighborhoods that stand for the rows of an expert of nearest rows in the search."""
+    places = neighborhoods(rows.x, np.random.default_rng(rows.digest))
+    return [Part.of(rows.x[own], rows.y[own]) for own in places]
+
+
 @lru_cache(maxsize=512)  # p^2 numbers each; the cells of a table need the same ones
 def likelihood_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Evaluation:
     """Return the log likelihood of one expert's outputs, with its derivatives."""
@@ -161,6 +177,19 @@ def expert_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Expert:
         return Expert(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y)
     except ValueError as error:
         raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
+
+
+@lru_cache(maxsize=2)  # as large as the rows
+def nearest_rows_of(rows: Part, kernel: str, theta: tuple[float, ...], m: int) -> NearestRows:
+    """Return the expert that predicts a point from its m nearest rows."""
+    return NearestRows(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y, m)
+
+
+def rows_left_out(rows: Part, kernel: str, theta: tuple[float, ...], local: int) -> LeftOut:
+    """Predict rows of an expert without themselves: all of them, or if nearest rows predict (`local`) some."""
+    if local:
+        return nearest_rows_of(rows, kernel, theta, local).left_out(np.random.default_rng(rows.digest))
+    return expert_of(rows, kernel, theta).left_out()
 
 
 def draw_rows(parts: Sequence[Part], n_rows: int, rng: np.random.Generator) -> list[Int64[np.ndarray, "_"]]:

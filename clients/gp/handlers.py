@@ -5,11 +5,12 @@ A site keeps no result between two asks: an answer depends on the site's rows an
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from functools import lru_cache
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64, Shaped
+from jaxtyping import Float64
 
 from clients.dispatch import answers
 from clients.gp.experts import (
@@ -18,14 +19,19 @@ from clients.gp.experts import (
     expert_of,
     experts_of,
     kernel_for,
+    learning_parts,
     likelihood_of,
+    nearest_of,
+    nearest_rows_of,
     parts_of,
+    rows_left_out,
     rows_of,
 )
 from clients.gp.shard import lone_queries
+from clients.gp.shared_rows import shared_rows_of
 from clients.site import Site
+from numerics.gp.calibration import histogram
 from numerics.gp.coarse_answers import FEWEST_ROWS, CoarseAnswer, coarse
-from numerics.gp.expert import Expert
 from numerics.gp.gates.network import Network
 from numerics.gp.likelihood import START_LOG_SIGMA, fit_one, theta_bounds
 from numerics.gp.likelihood import evaluate as likelihood
@@ -34,27 +40,33 @@ from numerics.gp.sketch import Sketch, features
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import (
     CONSENTS,
+    FEWEST_NEAREST,
     LARGEST,
     MOST_CANDIDATES,
     MOST_EXPERTS,
     MOST_HIDDEN,
     MOST_LANDMARKS,
+    MOST_NEAREST,
     MOST_SHARED,
     MOST_TRIED,
     NO_VALUE,
     Agreed,
+    Calibrate,
     Disclose,
+    Errors,
     Evaluate,
     Inputs,
     Likelihood,
     Moments,
     Predict,
     Predictions,
+    Residuals,
     Rows,
     Share,
     Slope,
     Survey,
     Train,
+    Validate,
 )
 from protocols.gp.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
@@ -67,10 +79,6 @@ _OWN_FIT_ROWS = 500
 """Rows from which a site estimates its own best hyperparameters; these only start the search."""
 _SLACK = 1e-9
 """Rounding error by which hyperparameters may lie outside their bounds."""
-_ROUNDING = 1e-9
-"""Largest relative difference between the values of one row that two kinds of processor have converted to units."""
-_PAIRS = 2**18
-"""Pairs of a row and a shared row that are compared at a time."""
 
 
 # -- survey -----------------------------------------------------------------------------------------------------------
@@ -81,12 +89,11 @@ def survey(ask: Survey, site: Site) -> Moments:
     """Answer with the moments of the site's experts, and with the hyperparameters that fit its rows best."""
     rows = rows_of(site, robust=ask.robust)
     kernel_for(ask.kernel, len(rows.features))  # refuses an unknown kernel, even if nothing is fitted
-    _commit_to(site, "split", ask.max_rows)
-    _commit_to(site, "treatment of outliers", ask.robust)
-    if ask.max_rows < 1:
-        raise SiteFault(Fault.MALFORMED_ASK, "max_rows is below 1")
+    _commit_to_rows(ask, site)
+    if ask.max_rows < 1 or not (ask.local == 0 or FEWEST_NEAREST <= ask.local <= MOST_NEAREST):
+        raise SiteFault(Fault.MALFORMED_ASK, "max_rows is below 1, or local out of range")
     with single_threaded():
-        moments = moments_of(rows.x, rows.y, parts_of(rows, site, ask.max_rows))
+        moments = moments_of(rows.x, rows.y, parts_of(rows, site, ask))
         theta = information = np.zeros(0)
         if ask.fit:
             units = units_of(moments)
@@ -102,6 +109,7 @@ def survey(ask: Survey, site: Site) -> Moments:
         information=information,
         consents=tuple(key for key in CONSENTS if site.consents.allows(key)),
         left_out=site.shard.n - rows.n,
+        nearest=nearest_of(rows, ask),
     )
 
 
@@ -124,10 +132,15 @@ def _commit_to(site: Site, name: str, *values: object) -> None:
         raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
 
 
+def _commit_to_rows(ask: Survey | Agreed, site: Site) -> None:
+    """Refuse other experts of the same rows than in an earlier ask."""
+    _commit_to(site, "split", ask.max_rows, ask.local)
+    _commit_to(site, "treatment of outliers", ask.robust)
+
+
 def _experts(ask: Agreed, site: Site) -> list[Part]:
     """Return the site's experts, and refuse another split or other units than in an earlier ask."""
-    _commit_to(site, "split", ask.max_rows)
-    _commit_to(site, "treatment of outliers", ask.robust)
+    _commit_to_rows(ask, site)
     _commit_to(site, "units", ask.mean, ask.scale, ask.y_mean, ask.y_scale)
     return experts_of(site, ask)
 
@@ -139,17 +152,15 @@ def _experts(ask: Agreed, site: Site) -> list[Part]:
 def evaluate(ask: Evaluate, site: Site) -> Likelihood:
     """Answer with the log likelihood of the site's outputs for each candidate, summed over its experts."""
     experts = _experts(ask, site)
+    if nearest_of(rows_of(site, robust=ask.robust), ask):
+        experts = learning_parts(experts[0])
+    candidates = _candidates(ask, site)
     n_candidates, size = ask.thetas.shape
-    if not 0 < n_candidates <= MOST_CANDIDATES:
-        raise SiteFault(Fault.MALFORMED_ASK, "no candidates, or more than one ask may have")
-    if site.commitments.count("tried", n_candidates) > MOST_TRIED:
-        raise SiteFault(Fault.TOO_MANY_QUERIES)
     upper = np.triu_indices(size)
     values, gradients = np.zeros(n_candidates), np.zeros((n_candidates, size))
     informations = np.zeros((n_candidates, len(upper[0])))
     with single_threaded():
-        for c, theta in enumerate(ask.thetas):
-            candidate = _checked_theta(theta, ask.kernel, ask)
+        for c, candidate in enumerate(candidates):
             for rows in experts:
                 evaluation = likelihood_of(rows, ask.kernel, candidate)
                 values[c] += evaluation.value
@@ -160,6 +171,29 @@ def evaluate(ask: Evaluate, site: Site) -> Likelihood:
         raise SiteFault(Fault.NO_LIKELIHOOD)
     keep = finite[:, np.newaxis]
     return Likelihood(np.where(finite, values, NO_VALUE), np.where(keep, gradients, 0), np.where(keep, informations, 0))
+
+
+@answers(Validate)
+def validate(ask: Validate, site: Site) -> Errors:
+    """Answer with the squared errors of rows left out for each candidate, summed over the site's experts."""
+    experts, candidates = _experts(ask, site), _candidates(ask, site)
+    local, squares = nearest_of(rows_of(site, robust=ask.robust), ask), np.full(len(candidates), -NO_VALUE)
+    with single_threaded():
+        for c, candidate in enumerate(candidates):
+            with contextlib.suppress(np.linalg.LinAlgError, SiteFault):
+                errors = [rows_left_out(rows, ask.kernel, candidate, local).errors for rows in experts]
+                total = float(np.sum(np.square(np.concatenate(errors))))
+                squares[c] = total if np.isfinite(total) else -NO_VALUE
+    return Errors(squares)
+
+
+def _candidates(ask: Evaluate | Validate, site: Site) -> list[tuple[float, ...]]:
+    """Return the candidates of an ask, and count them."""
+    if not 0 < len(ask.thetas) <= MOST_CANDIDATES:
+        raise SiteFault(Fault.MALFORMED_ASK, "no candidates, or more than one ask may have")
+    if site.commitments.count("tried", len(ask.thetas)) > MOST_TRIED:
+        raise SiteFault(Fault.TOO_MANY_QUERIES)
+    return [_checked_theta(theta, ask.kernel, ask) for theta in ask.thetas]
 
 
 def _checked_theta(theta: Float64[np.ndarray, "p"], kernel: str, ask: Agreed) -> tuple[float, ...]:
@@ -224,7 +258,19 @@ def disclose(ask: Disclose, site: Site) -> Inputs:
     return Inputs(tuple(rows.x for rows in _experts(ask, site)))
 
 
-# -- predictions ------------------------------------------------------------------------------------------------------
+# -- calibration and predictions --------------------------------------------------------------------------------------
+
+
+@answers(Calibrate)
+def calibrate(ask: Calibrate, site: Site) -> Residuals:
+    """Answer with the number of leave-one-out residuals by size, summed over the site's experts."""
+    experts = _experts(ask, site)
+    theta = _checked_theta(ask.theta, ask.kernel, ask)
+    _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
+    local = nearest_of(rows_of(site, robust=ask.robust), ask)
+    with single_threaded():
+        residuals = [rows_left_out(rows, ask.kernel, theta, local).residuals for rows in experts]
+    return Residuals(histogram(np.concatenate(residuals)))
 
 
 @answers(Predict)
@@ -233,6 +279,7 @@ def predict(ask: Predict, site: Site) -> Predictions:
     experts = _experts(ask, site)
     _check_points(ask, experts)
     theta = _checked_theta(ask.theta, ask.kernel, ask)
+    _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
     _commit_to(site, "model", ask.kernel, ask.theta, ask.landmarks, ask.seed, ask.varies)
     _commit_to(site, "set of shared rows", ask.shared_x, ask.shared_y)
     if ask.shared_rows:  # 0 if the site's shared rows did not reach the center
@@ -240,7 +287,10 @@ def predict(ask: Predict, site: Site) -> Predictions:
     n_points = sum(map(len, ask.points))
     if site.commitments.count("queries", n_points) > site.consents.number("max-queries", Consents.max_queries):
         raise SiteFault(Fault.TOO_MANY_QUERIES)
+    local = nearest_of(rows_of(site, robust=ask.robust), ask)
     if len(ask.shared_y):
+        if local:
+            raise SiteFault(Fault.MALFORMED_ASK, "shared rows for an expert of nearest rows")
         experts = _with_shared(experts, ask, site)
     means, explained, sketches = [], [], []
     kernel, landmark_offsets = kernel_for(ask.kernel, len(ask.mean)), np.zeros((0, len(ask.mean)))
@@ -253,7 +303,7 @@ def predict(ask: Predict, site: Site) -> Predictions:
             landmark_offsets = offsets(ask.landmarks, lengths, ask.seed, ask.varies.astype(np.float64))
         for rows, points in zip(experts, ask.points, strict=True):
             mean, reduction, sketch = _predict_points(
-                rows, points, ask.kernel, theta, landmark_offsets, len(ask.shared_y), site
+                rows, points, ask.kernel, theta, landmark_offsets, len(ask.shared_y), local, site
             )
             means.append(mean)
             explained.append(reduction)
@@ -268,33 +318,36 @@ def _predict_points(
     theta: tuple[float, ...],
     offsets: Float64[np.ndarray, "D d"],
     n_shared: int,
+    local: int,
     site: Site,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return mean, explained variance and features at some points. Without points, the expert is not factorized.
 
-    The first `n_shared` of the rows are known to the center, which may have made them up.
+    The first `n_shared` of the rows are known to the center, which may have made them up. So many rows predict a point
+    as `local` says, if it is not 0.
     """
     if not len(points):
         return np.zeros(0), np.zeros(0), np.zeros((0, len(offsets)), np.float16)
-    expert = expert_of(rows, kernel, theta)
-    if site.policy.trusts_center:
-        if not len(offsets):
+    if local:
+        exact = nearest_rows_of(rows, kernel, theta, local).predict(points, offsets)
+    else:
+        expert = expert_of(rows, kernel, theta)
+        if site.policy.trusts_center and not len(offsets):
             return *expert.predict(points), np.zeros((len(points), 0), np.float16)
-        exact = features(expert, points, offsets)
+        exact = features(expert, points, offsets, n_shared)
+    if site.policy.trusts_center:
         return exact.mean, exact.explained, exact.directions.astype(np.float16)
     noise = float(np.exp(2 * theta[-1]))
-    answer = _protected(features(expert, points, offsets, n_shared), expert, points, noise, site)
+    prior = kernel_for(kernel, rows.x.shape[1]).diagonal(np.array(theta[:-1]), points)
+    answer = _protected(exact, prior, noise, site)
     # No outputs with this sum of squares have a larger mean: the center would refuse one that only rounding has made.
     largest = np.sqrt(answer.explained * float(rows.y @ rows.y) / noise)
     return np.clip(answer.mean, -largest, largest), answer.explained, answer.directions.astype(np.float16)
 
 
-def _protected(
-    sketch: Sketch, expert: Expert, points: Float64[np.ndarray, "q d"], noise: float, site: Site
-) -> CoarseAnswer:
+def _protected(sketch: Sketch, prior: Float64[np.ndarray, "q"], noise: float, site: Site) -> CoarseAnswer:
     """Return rounded answers. Those that rest on few rows are withheld beyond ``max-lone-queries`` in a run."""
     few = sketch.rows < FEWEST_ROWS
-    prior = expert.kernel.diagonal(expert.params, points)
     answer = coarse(sketch.mean, sketch.explained, sketch.directions, few, prior, noise)
     lone = few & (answer.explained > 0)
     most = site.consents.number("max-lone-queries", lone_queries(site.shard.n))
@@ -311,7 +364,7 @@ def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
     """Return every expert's rows together with the shared rows; a row that the site itself shared counts once."""
     own = ask.shared_rows if site.consents.allows("allow-rows") else 0
     disclosed = np.column_stack([ask.shared_x, ask.shared_y])
-    places = _shared_rows_of(experts, _shared_places(site, experts, own), disclosed)
+    places = shared_rows_of(experts, _shared_places(site, experts, own), disclosed)
     extended = []
     for rows, shared in zip(experts, places, strict=True):
         kept = np.ones(len(rows.y), bool)
@@ -320,43 +373,6 @@ def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
             Part.of(np.concatenate([ask.shared_x, rows.x[kept]]), np.concatenate([ask.shared_y, rows.y[kept]]))
         )
     return extended
-
-
-def _shared_rows_of(
-    experts: list[Part], drawn: list[Int64[np.ndarray, "_"]], disclosed: Float64[np.ndarray, "s columns"]
-) -> list[Int64[np.ndarray, "_"]]:
-    """Return the places of the shared rows in each expert: the drawn ones, or else those with the same values.
-
-    The draw depends on the rows in common units. If a run is resumed on another kind of processor, these may differ in
-    the last digit, and the draw then differs from the rows that the site shared before.
-    """
-    own = [np.column_stack([rows.x, rows.y]) for rows in experts]
-    shared = np.concatenate([rows[index] for rows, index in zip(own, drawn, strict=True)])
-    if np.isin(_as_items(shared), _as_items(disclosed)).all():
-        return drawn
-    left, places = len(shared), []
-    for rows in own:
-        places.append(np.flatnonzero(_near_any(rows, disclosed))[:left])  # no more rows than the site shared
-        left -= len(places[-1])
-    return places
-
-
-def _as_items(rows: Float64[np.ndarray, "n columns"]) -> Shaped[np.ndarray, "n"]:
-    """View every row as one item of its bytes."""
-    return np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
-
-
-def _near_any(
-    rows: Float64[np.ndarray, "n columns"], others: Float64[np.ndarray, "s columns"]
-) -> Bool[np.ndarray, "n"]:
-    """Return a mask of the rows that equal one of the others up to rounding. Outputs, the last column, come first."""
-    near = np.zeros(len(rows), bool)
-    step = max(1, _PAIRS // max(len(rows), 1))
-    for block in (others[start : start + step] for start in range(0, len(others), step)):
-        tolerance = _ROUNDING * np.maximum(np.abs(block), 1)
-        other, row = np.nonzero(np.abs(rows[:, -1] - block[:, -1:]) <= tolerance[:, -1:])
-        near[row[(np.abs(rows[row] - block[other]) <= tolerance[other]).all(axis=1)]] = True
-    return near
 
 
 def _check_points(ask: Predict, experts: list[Part]) -> None:

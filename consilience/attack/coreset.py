@@ -1,4 +1,4 @@
-"""Attacks on fair clustering from coresets: crafted assignments and prices, and summaries that differ by a row.
+"""Attacks on fair clustering from coresets: crafted assignments and prices; summaries and sums that differ by a row.
 
 A site's points are exact means, and their movement an exact sum. So the center knows what all rows cost at one center.
 If one row goes to another, the cost of all tells where it lies. `Assign` told costs once; only `Settle` does now.
@@ -6,6 +6,7 @@ If one row goes to another, the cost of all tells where it lies. `Assign` told c
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -21,7 +22,9 @@ from protocols.coreset.payloads import (
     MOST_PRICED,
     Construction,
     Masses,
+    Moments,
     Price,
+    Refine,
     Settle,
     Settled,
     Summarize,
@@ -41,6 +44,8 @@ _EXACT = 1e-6
 """Share of a column's range by which a number that was read may be off."""
 _TABLES = 50
 """Tables of prices that are asked for in a run."""
+_AT_ONCE = 8
+"""Tables of prices in an ask whose sums are compared."""
 
 
 def true_rows(rows: GroupedRows) -> Float64[np.ndarray, "n d"]:
@@ -202,9 +207,40 @@ def _cumulative(site: AttackedSite, summary: Summary, column: int) -> tuple[list
     return edges, np.array([below[edge] for edge in edges], np.int64)
 
 
+# -- sums of rows -----------------------------------------------------------------------------------------------------
+
+
+def sums_apart(site: AttackedSite) -> Claims:
+    """Centers that move: sums of the rows on one side of two borders that have one row between them differ by it."""
+    span, d = _spans(site), site.ranges.shape[1]
+    if not site.start_run():
+        return Claims.none(d)
+    summary = site.ask(Summarize(**asdict(_WHOLE)))
+    if not isinstance(summary, Summary):
+        return Claims.none(d)
+    sums: dict[float, tuple[float, Float64[np.ndarray, "d"]]] = {}
+    centers = np.repeat(site.ranges[:1], 2, axis=0)
+    centers[1, 0] += span[0]
+    borders = (np.arange(_TABLES * _AT_ONCE) + 0.5) / (_TABLES * _AT_ONCE)
+    for own in np.array_split(borders, _TABLES):
+        # Of two centers at 0 and 1, a price of ``1 - 2 b`` of the first puts the border at b.
+        shifts = np.zeros((len(own), len(summary.groups), 2))
+        shifts[:, :, 0] = (1 - 2 * own)[:, np.newaxis]
+        answer = site.ask(Refine(**asdict(_WHOLE), groups=summary.groups, centers=centers, scale=span, shifts=shifts,
+                                 temperatures=np.full(len(own), LEAST_TEMPERATURE), plain=centers))  # fmt: skip
+        if not isinstance(answer, Moments):
+            break
+        rows = answer.masses.sum(axis=1)[:, 0].tolist()
+        sums |= {border: (n, total[0]) for border, n, total in zip(own.tolist(), rows, answer.sums, strict=True)}
+    steps = itertools.pairwise(sums[border] for border in sorted(sums))
+    found = [span * (after - before) for (n, before), (more, after) in steps if round(more - n) == 1]
+    return _claims(found, span, f"borders with one row between them: {len(found)}")
+
+
 ATTACKS: Mapping[str, Attack] = {
     "one row apart": one_row_apart,
     "two summaries": two_summaries,
     "histogram by prices": histogram_by_prices,
+    "sums apart": sums_apart,
 }
 """By name (`consilience.attack.interface`)."""

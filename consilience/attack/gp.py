@@ -14,11 +14,11 @@ from consilience.attack.site import AttackedSite
 from numerics.gp.landmarks import offsets
 from numerics.gp.measurements import Measurements
 from numerics.gp.moments import Units
-from protocols.gp.payloads import Moments, Predict, Predictions, Survey
+from protocols.gp.payloads import FEWEST_NEAREST, Moments, Predict, Predictions, Survey
 
 _MAX_ROWS, _LANDMARKS = 20_000, 32
-_STARTS, _STEPS = 4000, 4
-"""Number of starting points, and of steps from each toward a row."""
+_STARTS, _STEPS, _NEAREST_STARTS = 4000, 4, 1000
+"""Number of starting points, and of steps from each toward a row; of points where nearest rows predict."""
 _IRRELEVANT = 50.0
 """From this length on an input does not matter."""
 _TOLERANCE = 0.0045
@@ -31,11 +31,24 @@ def true_rows(shard: Measurements) -> Float64[np.ndarray, "n q"]:
 
 
 class _Center:
-    """A fusion center that predicts with hyperparameters of its choice, from the moments that the site has sent."""
+    """A fusion center that predicts with hyperparameters of its choice, from the moments that the site has sent.
 
-    def __init__(self, site: AttackedSite) -> None:
-        self.site, self.n_points = site, 0
-        self.moments: Moments | None = site.ask(Survey(_MAX_ROWS, "se", fit=True)) if site.start_run() else None
+    Parameters
+    ----------
+    site : AttackedSite
+        The site.
+    nearest : int
+        Number of nearest rows that predict a point; 0: all rows do.
+    starts : int
+        Number of starting points.
+    """
+
+    def __init__(self, site: AttackedSite, nearest: int = 0, starts: int = _STARTS) -> None:
+        self.site, self.n_points, self.starts = site, 0, starts
+        self.max_rows, self.nearest = 2 if nearest else _MAX_ROWS, nearest
+        self.moments: Moments | None = None
+        if site.start_run():
+            self.moments = site.ask(Survey(self.max_rows, "se", fit=True, local=nearest))
 
     def set_model(self, lengths: Float64[np.ndarray, "d"], scale: float, sigma: float) -> None:
         """Choose the model of the run."""
@@ -66,7 +79,8 @@ class _Center:
         none = [np.zeros((0, d))] * (len(self.moments.counts) - 1)
         answer: Any = self.site.ask(
             Predict(
-                max_rows=_MAX_ROWS,
+                max_rows=self.max_rows,
+                local=self.nearest,
                 counts=self.moments.counts,
                 mean=self.units.mean,
                 scale=self.units.scale,
@@ -113,7 +127,7 @@ def _read(center: _Center) -> Claims:
     d = len(center.lengths)
     unit = center.units.scale
     covariance = moments.covariances[0] / np.outer(unit, unit)
-    points = np.random.default_rng(1).multivariate_normal(np.zeros(d), covariance, _STARTS, check_valid="ignore")
+    points = np.random.default_rng(1).multivariate_normal(np.zeros(d), covariance, center.starts, check_valid="ignore")
     outputs = np.zeros(len(points))
     for step in range(_STEPS):
         answer = center.predict(points)
@@ -156,12 +170,21 @@ def isolation(site: AttackedSite) -> Claims:
 def plausible(site: AttackedSite) -> Claims:
     """A third of the site's own best lengths and noise: hyperparameters that look like honest ones."""
     center = _Center(site)
-    if center.moments is None:
-        return Claims.none(site.ranges.shape[1], "the site takes no part")
+    return _third(center) if center.moments else Claims.none(site.ranges.shape[1], "the site takes no part")
+
+
+def _third(center: _Center) -> Claims:
+    assert center.moments is not None  # noqa: S101 - every caller has checked them
     *lengths, scale, sigma = np.exp(center.moments.theta)
     center.set_model(np.clip(np.array(lengths) * 0.3, 2e-3, 9e3), float(scale), max(float(sigma) / 3, 1e-3))
     return _read(center)
 
 
-ATTACKS: Mapping[str, Attack] = {"isolation": isolation, "plausible": plausible}
+def neighbors(site: AttackedSite) -> Claims:
+    """As `plausible`, of the fewest nearest rows that a site predicts from."""
+    center = _Center(site, FEWEST_NEAREST, _NEAREST_STARTS)
+    return _third(center) if center.moments else Claims.none(site.ranges.shape[1], "the site takes no part")
+
+
+ATTACKS: Mapping[str, Attack] = {"isolation": isolation, "plausible": plausible, "neighbors": neighbors}
 """By name (`consilience.attack.interface`)."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float64
-from scipy.linalg import solve_triangular
+from scipy.linalg import lapack, solve_triangular
 
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import factor
@@ -33,6 +33,26 @@ class WeightedPrediction(NamedTuple):
     mean: Float64[np.ndarray, "q"]
     explained: Float64[np.ndarray, "q"]
     weights: Float64[np.ndarray, "n q"]
+
+
+class LeftOut(NamedTuple):
+    """Predictions of n rows of an expert, each without itself.
+
+    Attributes
+    ----------
+    errors : ndarray
+        ``(n,)`` outputs minus their predictions.
+    variances : ndarray
+        ``(n,)`` variances that the model gives the errors, noise included.
+    """
+
+    errors: Float64[np.ndarray, "n"]
+    variances: Float64[np.ndarray, "n"]
+
+    @property
+    def residuals(self) -> Float64[np.ndarray, "n"]:
+        """``(n,)`` errors in their deviations."""
+        return np.asarray(self.errors / np.sqrt(self.variances))
 
 
 class Expert:
@@ -88,6 +108,26 @@ class Expert:
         mean, explained, whitened = self._prediction(np.asarray(points, dtype=np.float64))
         weights = solve_triangular(self._factor, whitened, lower=True, trans=1, overwrite_b=True, check_finite=False)
         return WeightedPrediction(mean, explained, weights)
+
+    def left_out(self) -> LeftOut:
+        """Predict every row from the others.
+
+        With ``a = Z^-1 y``, errors are ``a / diag(Z^-1)``, their variances ``1 / diag(Z^-1)`` (Sundararajan and Keerthi
+        2001).
+
+        Examples
+        --------
+        One row is predicted by the prior, here with a deviation of 2:
+
+        >>> from numerics.gp.radial_kernels import SquaredExponential
+        >>> theta = np.log([1.0, np.sqrt(3.0), 1.0])
+        >>> Expert(SquaredExponential(1), theta, np.zeros((1, 1)), np.array([3.0])).left_out().residuals
+        array([1.5])
+        """
+        weights = solve_triangular(self._factor, self._whitened, lower=True, trans=1, check_finite=False)
+        lower = lapack.dtrtri(self._factor, lower=1)[0]
+        diagonal = np.einsum("ij,ij->j", lower, lower)
+        return LeftOut(weights / diagonal, 1.0 / diagonal)
 
     def _prediction(
         self, points: Float64[np.ndarray, "q d"]

@@ -6,6 +6,8 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.special import ndtri
 
+from numerics.gp.calibration import Calibration
+
 
 def smse(y: Float64[np.ndarray, "t"], mean: Float64[np.ndarray, "t"]) -> float:
     """Compute the standardized mean squared error: 1 for the mean of the test outputs; NaN if these are all equal.
@@ -53,15 +55,18 @@ def coverage(
     mean: Float64[np.ndarray, "t"],
     variance: Float64[np.ndarray, "t"],
     level: float = 0.95,
+    calibration: Calibration | None = None,
 ) -> float:
     """Compute the share of the outputs within the central prediction interval of a level; the variance includes noise.
+
+    Without a calibration, errors are taken to be normal.
 
     Examples
     --------
     >>> coverage(np.array([0.0, 1.9, 2.1]), np.zeros(3), np.ones(3)) == 2 / 3
     True
     """
-    half = ndtri(0.5 + level / 2.0) * np.sqrt(variance)
+    half = (ndtri(0.5 + level / 2.0) if calibration is None else calibration.reach(level)) * np.sqrt(variance)
     return float(np.mean(np.abs(y - mean) <= half))
 
 

@@ -24,7 +24,7 @@ from jaxtyping import Float, Float64
 from scipy.linalg import solve_triangular
 
 from numerics.gp.coarse_answers import effective_rows
-from numerics.gp.expert import Expert, WeightedPrediction, blocks
+from numerics.gp.expert import Expert, blocks
 from numerics.gp.kernels import Kernel
 from numerics.gp.radial_kernels import Matern, SquaredExponential
 
@@ -95,7 +95,10 @@ def features(
         mean[some], explained[some] = answer.mean, answer.explained
         rows[some] = effective_rows(answer.weights[n_shared:])
         if D:
-            directions[some] = _directions(expert, points[some], offsets, answer)
+            around = _around(expert, points[some], offsets, answer.weights)
+            directions[some] = directions_of(
+                expert.kernel, expert.params, points[some], offsets, answer.explained, around
+            )
     return Sketch(mean, explained, directions, rows)
 
 
@@ -153,21 +156,38 @@ def bounded(directions: Float[np.ndarray, "... D"]) -> Float64[np.ndarray, "... 
     return shortened
 
 
-def _directions(
-    expert: Expert, points: _Points, offsets: _Offsets, answer: WeightedPrediction
+def directions_of(
+    kernel: Kernel,
+    params: Float64[np.ndarray, "p"],
+    points: _Points,
+    offsets: _Offsets,
+    explained: Float64[np.ndarray, "q"],
+    around: Float64[np.ndarray, "q D"],
 ) -> Float64[np.ndarray, "q D"]:
-    kernel, params = expert.kernel, expert.params
+    """Compute the directions of predictions from their covariances with the function at the landmarks.
+
+    Parameters
+    ----------
+    kernel, params
+        Kernel and its parameters.
+    points, offsets : ndarray
+        ``(q, d)`` points, and ``(D, d)`` the landmarks' offsets from each of them.
+    explained : ndarray
+        ``(q,)`` explained variances of the predictions.
+    around : ndarray
+        ``(q, D)`` covariance of each prediction with the function at each of its landmarks.
+    """
     prior = np.maximum(kernel.diagonal(params, points), _TINY)
-    share = answer.explained / prior
+    share = explained / prior
     if isinstance(kernel, SquaredExponential | Matern):
         # Stationary kernel: the residuals at the landmarks have the same covariance around every point.
         lower, to_point = _residual_factor(kernel, params, np.zeros((1, offsets.shape[1])), offsets)
-        around = _around(expert, points, offsets, answer.weights) - to_point * share[:, None]
-        features = solve_triangular(lower[0], around.T, lower=True, check_finite=False).T
+        residual = around - to_point * share[:, None]
+        features = solve_triangular(lower[0], residual.T, lower=True, check_finite=False).T
     else:
         lower, to_point = _residual_factor(kernel, params, points, offsets)
-        around = _around(expert, points, offsets, answer.weights) - to_point * share[:, None]
-        features = np.linalg.solve(lower, around[:, :, None])[:, :, 0]
+        residual = around - to_point * share[:, None]
+        features = np.linalg.solve(lower, residual[:, :, None])[:, :, 0]
     # Where the residual is almost 0, its direction does not matter.
     longest = np.sqrt(prior * np.maximum(share * (1.0 - share), _NOTHING))
     return bounded(features / longest[:, None])

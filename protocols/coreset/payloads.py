@@ -8,8 +8,9 @@ A group is a value of the sensitive columns; the paper calls it a color.
 
 What that reveals: a point is the centroid of rows of one group, of as many as its weight, at least
 `Construction.min_weight`; the names of columns, and of groups with that many rows; and sums over all rows. Rounds of
-prices reveal more: `Masses`, `Settle.targets` and the costs in `Settled` may be of one row, and a malicious center can
-choose prices that isolate single rows. A real site answers them only with its own consent. No payload holds a row.
+prices reveal more: `Masses`, `Settle.targets` and the costs in `Settled` may be of one row, `Moments` has rounded sums
+of rows, and a malicious center can choose prices and centers that isolate single rows. A real site answers them only
+with its own consent. No payload holds a row.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ LARGEST, LARGEST_SUM = 1e50, 1e120
 """Largest coordinate and largest sum of squares: beyond them, squares and sums would overflow."""
 LEAST_TEMPERATURE = 1e-7
 """Smallest temperature: below it the minimum is hardly softened."""
+MOST_REFINED = 50
+"""Largest number of rounds that move the centers."""
 MOST_PRICED = 100
 """Largest number of clusters with prices: for every table of prices a site answers k^2 numbers for each group."""
 
@@ -198,6 +201,44 @@ class Price(Construction, answer=Masses):
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""
         return {ASSIGNMENTS: len(self.shifts)}
+
+
+@dataclass(frozen=True)
+class Moments(Masses):
+    """To the center, in every round that moves the centers: `Masses`, and the sums of the rows at each center.
+
+    Sums are rounded: a sum's distance from as many times the mean of the site's rows is a multiple of ``min_weight``
+    standard deviations of these rows, in every column. So a single row changes a sum by nothing, mostly, and a sum of
+    a few rows says only whether they lie far out. At worst, a center that asks for the same rows in many combinations
+    learns more, within the limits of `clients.coreset.handlers` (docs/coreset.md, "A center that lies").
+
+    Attributes
+    ----------
+    sums : ndarray
+        For every table of prices, the sum over the rows of their coordinates, times their share of each center, in
+        units of `Price.scale`.
+    plain_rows : ndarray
+        Rows that are nearest to each of `Refine.plain`.
+    plain_sums : ndarray
+        Sums of their coordinates.
+    """
+
+    sums: Float64[np.ndarray, "m k d"]
+    plain_rows: Int64[np.ndarray, "c"]
+    plain_sums: Float64[np.ndarray, "c d"]
+
+
+@dataclass(frozen=True)
+class Refine(Price, answer=Moments):
+    """To sites, in every round that moves the centers: as `Price`, each time with other centers.
+
+    Attributes
+    ----------
+    plain : ndarray
+        Centers of the clustering without fairness, which move as well.
+    """
+
+    plain: Float64[np.ndarray, "c d"]
 
 
 @dataclass(frozen=True)

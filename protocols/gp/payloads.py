@@ -26,6 +26,8 @@ from numerics.shared.exact_sum import LARGEST_TERM
 from protocols.budget import MODELS, QUERY_POINTS
 from protocols.wire.payload import Payload
 
+FEWEST_NEAREST, MOST_NEAREST = 50, 1000
+"""Smallest and largest number of nearest rows that predict a point: fewer would show single rows."""
 MOST_ROWS = 10**9
 """Largest number of rows of an expert."""
 MOST_EXPERTS = 10_000
@@ -72,6 +74,8 @@ class Moments(Payload):
     left_out : int
         Number of rows that the site leaves out in this run for outliers of the output
         (`numerics.gp.measurements.Measurements.without_outliers`).
+    nearest : int
+        How many of its rows predict a point: those nearest to it; 0: all rows of an expert.
     """
 
     features: tuple[str, ...]
@@ -84,6 +88,7 @@ class Moments(Payload):
     information: Float64[np.ndarray, "q"]
     consents: tuple[str, ...]
     left_out: int = 0
+    nearest: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,12 +105,16 @@ class Survey(Payload, answer=Moments):
         Whether the site fits hyperparameters of its own.
     robust : bool
         Whether the site leaves out rows whose output is an outlier (``gp.robust``).
+    local : int
+        A site with more than `max_rows` rows has one expert instead, which predicts a point from so many rows, those
+        nearest to it (`numerics.gp.nearest_rows`); 0: it splits its rows.
     """
 
     max_rows: int
     kernel: str
     fit: bool
     robust: bool = False
+    local: int = 0
 
 
 @dataclass(frozen=True)
@@ -125,7 +134,7 @@ class Agreed(Payload):
         Origin and unit of each input: inputs are ``(x - mean) / scale`` from here on.
     y_mean, y_scale : float
         The same for the output.
-    robust : bool
+    robust, local
         As in `Survey`.
     """
 
@@ -136,11 +145,14 @@ class Agreed(Payload):
     y_mean: float
     y_scale: float
     robust: bool = field(default=False, kw_only=True)
+    local: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True)
 class Likelihood(Payload, summed=True):
     """To the center: for each candidate, sums over the site's experts (Jalali and Kasneci 2022, eq. 1).
+
+    Of a site whose expert predicts from nearest rows, sums over `numerics.gp.nearest_rows.neighborhoods`.
 
     Attributes
     ----------
@@ -175,6 +187,77 @@ class Evaluate(Agreed, answer=Likelihood):
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""
         return {MODELS: len(self.thetas)}
+
+
+@dataclass(frozen=True)
+class Errors(Payload, summed=True):
+    """To the center: for each candidate, how well the site's rows are predicted without themselves.
+
+    Attributes
+    ----------
+    squares : ndarray
+        Sum of squared leave-one-out errors, in the common units, over the rows of the site's experts; of an expert of
+        nearest rows over some of them (`numerics.gp.nearest_rows`). Minus `NO_VALUE` where it cannot be computed.
+    """
+
+    squares: Float64[np.ndarray, "c"]
+
+
+@dataclass(frozen=True)
+class Validate(Agreed, answer=Errors):
+    """To sites, once, if experts predict from nearest rows: asks for the errors of rows left out.
+
+    Attributes
+    ----------
+    kernel, thetas
+        As in `Evaluate`.
+    """
+
+    kernel: str
+    thetas: Float64[np.ndarray, "c p"]
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: len(self.thetas)}
+
+
+@dataclass(frozen=True)
+class Residuals(Payload, summed=True):
+    """To the center: how far the site's outputs are from what its other rows predict.
+
+    The center sees no residual, only how many there are of about each size, without sign and place. A count of 1 in a
+    far bin says that one row is an outlier, and the size of its residual to an eighth. WITH CRAFTED HYPERPARAMETERS a
+    residual is the row's output, and the counts are of the outputs by their distance from the origin of the units. So
+    there is one such answer in a run, with the hyperparameters of its predictions.
+
+    Attributes
+    ----------
+    counts : ndarray
+        Number of standardized leave-one-out residuals by size (numerics/gp/calibration.py), summed over the site's
+        experts.
+    """
+
+    counts: Int64[np.ndarray, "50"]
+
+
+@dataclass(frozen=True)
+class Calibrate(Agreed, answer=Residuals):
+    """To sites, once, with the last ask: asks for the sizes of the residuals that the hyperparameters leave.
+
+    Attributes
+    ----------
+    kernel : str
+        As in `Survey`.
+    theta : ndarray
+        The hyperparameters.
+    """
+
+    kernel: str
+    theta: Float64[np.ndarray, "p"]
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1}
 
 
 @dataclass(frozen=True)

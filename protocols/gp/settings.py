@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 from common import settings
 from common.results import PREDICT
 from common.settings import Allowed, Config, at_least, between, setting
+from protocols.gp.payloads import FEWEST_NEAREST, MOST_NEAREST
 from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 
@@ -68,7 +69,17 @@ class Settings(ProtocolSettings, prefix="gp"):
         other_source=_FROM,
     )
     landmarks: int = setting(32, "landmarks of a query point", between(1, 256), unset=0, other_source=_FROM)
-    max_expert_rows: int = setting(2000, "rows above which a site has several experts", between(2, 20_000))
+    max_expert_rows: int = setting(
+        2000, "rows above which a site predicts from nearest rows, or has several experts", between(2, 20_000)
+    )
+    local: int = setting(
+        200,
+        "nearest rows that predict a point at a site of more rows than that; 0: it has several experts",
+        Allowed(
+            f"0, or {FEWEST_NEAREST} to {MOST_NEAREST}",
+            lambda value: value == 0 or FEWEST_NEAREST <= value <= MOST_NEAREST,
+        ),
+    )
     fit_rounds: int = setting(15, "most asks for the hyperparameters", between(1, 1000))
     candidates: int = setting(8, "hyperparameter values tried in one ask", between(1, 64))
     gate_rounds: int = setting(10, "dnn: steps of the network's training", between(1, 10_000))
@@ -106,18 +117,36 @@ class Settings(ProtocolSettings, prefix="gp"):
 
         return libraries_of(self.kernel)
 
-    def K(self, M: int) -> int:
-        """Return to how many of M experts a point is sent."""
+    def K(self, M: int, n_nearest: int = 0) -> int:
+        """Return to how many of M experts a point is sent.
+
+        A share is that of the experts but `n_nearest`, which predict from nearest rows: these know every neighborhood
+        of their sites, and all answer.
+        """
         if self.gate == "all":
             return M
+        if "." in self.experts:
+            return n_nearest + self._share(M - n_nearest)
+        return min(int(self.experts), M)
+
+    def _share(self, M: int) -> int:
         # Rounded up, but for the last digits of a product such as .07 times 100.
-        wanted = math.ceil(float(self.experts) * M - 1e-9) if "." in self.experts else int(self.experts)
-        return min(wanted, M)
+        return min(math.ceil(float(self.experts) * M - 1e-9), M)
+
+    @property
+    def nearest(self) -> int:
+        """How many nearest rows predict a point at a large site; 0: it has several experts of fixed rows."""
+        return 0 if self.disclosed or self.aggregation == "grbcm" else self.local
 
     @property
     def sketched(self) -> bool:
         """Whether experts send features from which their covariances follow."""
         return self.aggregation == "npae" and self.covariance == "sketch"
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the residuals of single experts say how wide intervals of the combined predictions are."""
+        return self.aggregation == "npae"
 
     @property
     def disclosed(self) -> bool:
@@ -167,7 +196,7 @@ class _Prediction(Prediction):
 PREDICTION = _Prediction(
     new_rows=False,
     forgotten=(
-        *("gp.candidates", "gp.fit-rounds", "gp.gate-rounds", "gp.kernel", "gp.max-expert-rows"),
+        *("gp.candidates", "gp.fit-rounds", "gp.gate-rounds", "gp.kernel", "gp.local", "gp.max-expert-rows"),
         "gp.queries",
     ),
 )

@@ -18,8 +18,9 @@ def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
     least = min(int(each.get("coreset.min-weight") or 5) for each in settings)
     points = f"weighted points, each the mean of {least} rows or more of one group" if least > 1 else "weighted points"
     single = " A point may be a single row here (a setting allows it)." if least == 1 else ""
+    sums = ", rounded sums of the rows at each center" if "coreset.Moments" in payloads else ""
     counts = (
-        " Counts of rows by group and center left them, too, some of single rows, and what rows cost."
+        f" Counts of rows by group and center left them, too, some of single rows{sums}, and what rows cost."
         if "coreset.Masses" in payloads
         else ""
     )
@@ -88,6 +89,8 @@ REPORT = ProtocolReport(
         "Summary": "weighted points, each the mean of rows of one group",
         "Assign": "centers, and how many rows of each point go to each",
         "Price": "centers, and prices that make clusters fair",
+        "Refine": "centers that move, and prices that make clusters fair",
+        "Moments": "how many rows of each group would go to which center, and rounded sums of these rows",
         "Masses": "how many rows of each group would go to which center at these prices",
         "Settle": "centers, and the last prices",
         "Counted": "rows of each group in each cluster",

@@ -14,6 +14,10 @@ from server.report.saved_arrays import check_saved
 
 _SEALED = ("residual.Sealed", "residual.Pass", "residual.Present")
 """Payloads of runs in which predictions are encrypted between sites."""
+_ALONE = (
+    " At the end the sites got the outcome of the rows learned from, and answered with what their own columns alone"
+    " predict of the test rows."
+)
 
 
 def holdings(config: Config, arrays: Arrays) -> str:
@@ -25,15 +29,17 @@ def holdings(config: Config, arrays: Arrays) -> str:
 
 def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
     """Return what left the sites: predictions and residuals, plain or encrypted."""
+    relayed = "residual.Lead" in payloads and any(each.get("residual.baselines") for each in settings)
+    alone = _ALONE if relayed or "residual.Compare" in payloads else ""
     if any(name in payloads for name in _SEALED):
         return (
             "Columns and models stayed at the sites. Predictions and residuals, a number for every entity, went"
-            " from site to site encrypted; the fusion center relayed them and could read errors and sizes only."
+            f" from site to site encrypted; the fusion center relayed them and could read errors and sizes only.{alone}"
             f"{HASHED_NAMES.format('entities')}"
         )
     return (
         "Columns and models stayed at the sites. Each site's predictions, a number for every entity, went to the"
-        f" fusion center, which returned the residual still to be explained.{HASHED_NAMES.format('entities')}"
+        f" fusion center, which returned the residual still to be explained.{alone}{HASHED_NAMES.format('entities')}"
     )
 
 

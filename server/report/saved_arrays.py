@@ -1,7 +1,8 @@
 """Checks of ``arrays.npz`` before a later run or command uses it.
 
 A protocol's `ProtocolReport.saved_arrays` has a rule for every array: its type, then its dimensions. ``beta_#m`` stands
-for as many arrays as m has entries, ``place<k`` for indices below k, ``_`` for any size and ``*`` for any shape.
+for as many arrays as m has entries, ``place<k`` for indices below k, ``50`` for that size, ``_`` for any size and ``*``
+for any shape.
 """
 
 from __future__ import annotations
@@ -67,8 +68,9 @@ def _fits(array: Shaped[np.ndarray, "..."], kind: str, dims: list[str], sizes: d
     if dims != ["*"]:
         if array.ndim != len(dims):
             return False
-        if any(dim != "_" and sizes.setdefault(dim, size) != size for dim, size in zip(dims, array.shape, strict=True)):
-            return False
+        for dim, size in zip(dims, array.shape, strict=True):
+            if dim != "_" and sizes.setdefault(dim, int(dim) if dim.isdigit() else size) != size:
+                return False
     name, _, among = kind.partition("<")
     return _TYPES[name](array, sizes.get(among, _ANY))
 

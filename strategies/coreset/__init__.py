@@ -32,6 +32,7 @@ from strategies.coreset.influence import influence_in
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
 from strategies.coreset.price_of_fairness import price_over_k
+from strategies.coreset.refinement import refine_centers
 from strategies.coreset.report import metrics_of, notes_on, table_of
 from strategies.coreset.robust import far_sites
 from strategies.errors import FusionError
@@ -96,7 +97,12 @@ class Coreset(FusionStrategy):
         centers = ClusterCenters(how, clustering.centers * scale + mean, plain * scale + mean, scale)
         outcome = CoresetOutcome(pool, points, clustering, centers, settings.balance)
         if settings.assignment == "exact":
-            return (yield from assign_exactly(outcome, settings.gap, settings.price_rounds, self.min_sites))
+            prices = clustering.assignment.prices
+            if settings.refine:
+                outcome, prices = yield from refine_centers(
+                    outcome, settings.refine, settings.min_weight, self.min_sites
+                )
+            return (yield from assign_exactly(outcome, prices, settings.gap, settings.price_rounds, self.min_sites))
 
         masses = _masses_by_site(pool, points, index, clustering)
         asks = {site: _ask(centers, pool.summaries[site], own) for site, own in masses.items()}

@@ -17,7 +17,7 @@ from jaxtyping import Float64, Int64
 
 from numerics.coreset.fairness.dual import PriceResponse, Pricing
 from numerics.coreset.fairness.rounding import share_out, whole_targets
-from protocols.coreset.payloads import LARGEST_SUM, Counted, Masses, Price, Settle, Settled
+from protocols.coreset.payloads import LARGEST_SUM, Counted, Masses, Moments, Price, Settle, Settled
 from protocols.wire.payload import PayloadError
 from strategies.conversation import Check, Conversation, Tell
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
@@ -25,8 +25,10 @@ from strategies.coreset.pooled_coreset import PooledCoreset
 
 _PATIENCE = 10
 """Number of rounds without better prices after which the search ends."""
-_ATTEMPTS = 2
+ATTEMPTS = 2
 """Number of times that a site gets the same ask before it is left out: in many rounds, one answer may be late."""
+SILENT = "left out: it did not answer while all rows were priced"
+"""Reason why a site is left out."""
 _ROUNDING = 1e-6
 """Largest relative rounding error of sums over many rows."""
 
@@ -53,11 +55,16 @@ class _BestPrices:
     gain: float = np.inf
 
 
-def assign_exactly(outcome: CoresetOutcome, gap: float, most: int, min_sites: int) -> Conversation[CoresetOutcome]:
-    """Search prices within `gap` of the best, in at most `most` rounds; then ask the sites to assign every row."""
-    pool, best = yield from _search_prices(outcome, gap, most, min_sites)
+def assign_exactly(
+    outcome: CoresetOutcome, start: Float64[np.ndarray, "H k"], gap: float, most: int, min_sites: int
+) -> Conversation[CoresetOutcome]:
+    """Search prices within `gap` of the best, in at most `most` rounds; then ask the sites to assign every row.
+
+    `start` are the first prices.
+    """
+    pool, best = yield from _search_prices(outcome, start, gap, most, min_sites)
     lost = tuple(site for site in outcome.pool.summaries if site not in pool.summaries)
-    outcome = replace(outcome, pool=pool, lost=lost)
+    outcome = replace(outcome, pool=pool, lost=(*outcome.lost, *lost))
     by_site = np.stack([best.masses[site] for site in pool.summaries])
     targets = whole_targets(by_site.sum(axis=0), pool.bounds(outcome.balance), pool.totals)
     centers = outcome.centers
@@ -83,12 +90,10 @@ def assign_exactly(outcome: CoresetOutcome, gap: float, most: int, min_sites: in
 
 
 def _search_prices(
-    outcome: CoresetOutcome, gap: float, most: int, min_sites: int
+    outcome: CoresetOutcome, start: Float64[np.ndarray, "H k"], gap: float, most: int, min_sites: int
 ) -> Conversation[tuple[PooledCoreset, _BestPrices]]:
     """Search the best prices, round by round. If a site stops answering, the search goes on without its rows."""
-    pool, start = outcome.pool, outcome.clustering.assignment.prices
-    # The cost of the rows if they follow their points bounds the cost from above: no prices can gain more.
-    upper_bound = outcome.clustering.cost + outcome.movement
+    pool, upper_bound = outcome.pool, outcome.upper_bound
     while True:
         pricing = Pricing(
             pool.bounds(outcome.balance),
@@ -102,8 +107,7 @@ def _search_prices(
         if best is not None and not silent:
             return pool, replace(best, gain=min(pricing.gap_estimate, upper_bound - best.bound))
         start, most, upper_bound = start if best is None else best.shift, max(1, most - rounds), np.inf
-        reason = "left out: it did not answer while all rows were priced"
-        pool = pool.without(dict.fromkeys(sorted(silent), reason))
+        pool = pool.without(dict.fromkeys(sorted(silent), SILENT))
         pool.check_enough(min_sites)
 
 
@@ -127,9 +131,9 @@ def _raise_bound(
             temperatures=temperatures,
         )
         measure = {} if best is None else {"cost_lower": best.bound, "gain_expected": pricing.gap_estimate}
-        check = _check_masses(pool, shifts)
+        check = check_masses(pool, shifts)
         answers: dict[str, Masses] = {}
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             missing = [site for site in pool.summaries if site not in answers]
             if missing:
                 answers |= yield Tell(dict.fromkeys(missing, ask), check=check, measure=measure)
@@ -139,7 +143,7 @@ def _raise_bound(
             return best, silent, rounds
         # The pool's order does not depend on the sites' names, so neither do the sums.
         answers = {site: answers[site] for site in pool.summaries}
-        sums = [_sum_over_sites(answers, m) for m in range(len(shifts))]
+        sums = [sum_over_sites(answers, m) for m in range(len(shifts))]
         before = pricing.bound
         pricing.update(sums)
         idle = 0 if pricing.bound > before else idle + 1
@@ -151,10 +155,17 @@ def _raise_bound(
     return best, set(), rounds
 
 
-def _sum_over_sites(answers: Mapping[str, Masses], m: int) -> PriceResponse:
+def sum_over_sites(answers: Mapping[str, Masses], m: int) -> PriceResponse:
     """Add up the sites' answers to the m-th table of prices."""
+    no_sums = np.zeros((0, 0))
     each = (
-        PriceResponse(float(answer.exact[m]), float(answer.value[m]), answer.masses[m], answer.curvature[m])
+        PriceResponse(
+            float(answer.exact[m]),
+            float(answer.value[m]),
+            answer.masses[m],
+            answer.curvature[m],
+            answer.sums[m] if isinstance(answer, Moments) else no_sums,
+        )
         for answer in answers.values()
     )
     return reduce(add, each)
@@ -163,7 +174,8 @@ def _sum_over_sites(answers: Mapping[str, Masses], m: int) -> PriceResponse:
 # -- checks -----------------------------------------------------------------------------------------------------------
 
 
-def _check_masses(pool: PooledCoreset, shifts: Float64[np.ndarray, "m H k"]) -> Check:
+def check_masses(pool: PooledCoreset, shifts: Float64[np.ndarray, "m H k"]) -> Check:
+    """Return the check that masses are those of the site's rows, and that sums are not too large."""
     totals = pool.totals_by_site
 
     def check(site: str, answer: Masses) -> None:

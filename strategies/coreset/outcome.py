@@ -139,9 +139,9 @@ class CoresetOutcome:
         The root of a cost is a distance. Moving all rows to their points changes it by the root of the movement at
         most.
         """
-        pool, (mean, scale), fair = self.pool, self.pool.units, self.clustering.centers
-        plain = (self.centers.plain - mean) / scale
-        union, bounds = pool.in_units(pool.union), {}
+        pool, mean, scale = self.pool, self.pool.units[0], self.centers.scale
+        fair, plain = (self.centers.fair - mean) / scale, (self.centers.plain - mean) / scale
+        union, bounds = (pool.union.points - mean) / scale, {}
         for site, place in pool.slices().items():
             summary = pool.summaries[site]
             squared, nearest = squared_distances(union[place], fair), squared_distances(union[place], plain).min(axis=1)
@@ -188,6 +188,11 @@ class CoresetOutcome:
         """The largest distance of a group's rows in a cluster from their bounds, in rows."""
         bounds = self.pool.bounds(self.balance)
         return 0.0 if bounds.admits(self.total) else bounds.violation(self.total)
+
+    @property
+    def upper_bound(self) -> float:
+        """Cost of the rows if they follow their points, which no prices exceed; infinite if a site was lost."""
+        return np.inf if self.lost else self.clustering.cost + self.movement
 
     @property
     def movement(self) -> float:

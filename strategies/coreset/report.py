@@ -38,8 +38,8 @@ def metrics_of(outcome: CoresetOutcome) -> dict[str, float]:
         "n_merged": float(sum(summary.merged for summary in summaries)),
         "n_withheld": float(sum(summary.withheld for summary in summaries)),
     }
-    if not outcome.lost:
-        metrics["cost_bound"] = clustering.cost + outcome.movement
+    if np.isfinite(outcome.upper_bound):
+        metrics["cost_bound"] = outcome.upper_bound
     if unfair > _ROUNDING * cost:
         metrics["price_of_fairness"] = cost / unfair - 1
     if np.isfinite(clustering.fairlet_cost):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float64, Int64, Shaped
 
 from numerics.gp.gates.network import Network
 from numerics.gp.kernel_registry import kernel_of
+from numerics.gp.likelihood import theta_bounds
 from numerics.gp.measurements import Queries
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import LARGEST, MOST_TRIED, Inputs, Moments, Rows, Survey
@@ -23,6 +24,7 @@ from strategies.conversation import Broadcast, Conversation, asking_nothing, in_
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.gp.aggregation import expert_predictions, fuse, rank_experts, select_by_graph, setup_of
+from strategies.gp.calibration import residual_counts
 from strategies.gp.checks import check_moments
 from strategies.gp.disclosure import disclosed_inputs, shared_rows
 from strategies.gp.expert_count_curve import Sample, scores_by_expert_count
@@ -35,16 +37,25 @@ from strategies.gp.outcome import GPOutcome
 from strategies.gp.prediction import ExpertAnswers, ask_experts
 from strategies.gp.report import answers_csv, excluded_from, metrics_of, notes_on, table_of
 from strategies.gp.trust import contradictions, distrust_of
+from strategies.gp.validation import choose
 from strategies.influence import Influence
 from strategies.secure_aggregation import Masking
 
 __all__ = ["GP", "GPOutcome", "Settings"]
 
 _NETWORK_SEED = 4
-_LEARNING_KEYS = ("kernel", "max-expert-rows", "fit-rounds", "candidates", "gate-rounds")
+_LEARNING_KEYS = ("kernel", "max-expert-rows", "local", "fit-rounds", "candidates", "gate-rounds")
 """Settings of a run that learns. A run that predicts takes them from the earlier run, or does not need them."""
-_Preparation = tuple[Model, Queries | None, dict[str, Rows], dict[str, Inputs]]
-"""A model, the query points, and what sites disclosed for the predictions, by site: rows and inputs."""
+
+
+class _Preparation(NamedTuple):
+    """A model, the query points, what sites disclosed for the predictions, and the sizes of residuals, to be asked."""
+
+    model: Model
+    queries: Queries | None
+    shared: dict[str, Rows]
+    inputs: dict[str, Inputs]
+    residuals: Conversation[Int64[np.ndarray, "50"]]
 
 
 class GP(FusionStrategy):
@@ -80,19 +91,24 @@ class GP(FusionStrategy):
     def conversation(self, repetition: int = 0) -> Conversation[GPOutcome]:
         """Learn a model in rounds, or take that of an earlier run; then ask the selected experts for predictions."""
         prepare = self._recall(repetition) if self.reference.earlier else self._learn(repetition)
-        model, queries, shared, inputs = yield from prepare
-        if queries is None:
-            return GPOutcome(model, self.settings)
-        return (yield from self._predict(model, queries, shared, inputs, self.seed + repetition))
+        prepared = yield from prepare
+        if prepared.queries is None:
+            return GPOutcome(replace(prepared.model, residuals=(yield from prepared.residuals)), self.settings)
+        return (yield from self._predict(prepared, prepared.queries, self.seed + repetition))
 
     def _recall(self, repetition: int) -> Conversation[_Preparation]:
         """Take the model of an earlier run."""
         settings, model = self.settings, Model.from_arrays(self.reference.earlier)
         queries = self._queries(model.registry, repetition)
+        if model.registry.nearest and not settings.nearest:
+            raise FusionError(
+                "experts of the earlier run (from) predict from nearest rows, whose inputs nobody discloses or shares:"
+                " that run needs gp.local=0 for gp.covariance=inputs or gp.aggregation=grbcm"
+            )
         if settings.gate == "dnn" and not len(model.network):
             raise FusionError("gp.gate=dnn: the earlier run (from) trained no network; set another gate")
         shared, inputs = yield from in_step(*self._disclosures(model.registry, model.max_rows, queries))
-        return model, queries, shared, inputs
+        return _Preparation(model, queries, shared, inputs, asking_nothing(model.residuals))
 
     def _disclosures(self, registry: ExpertRegistry, max_rows: int, queries: Queries | None) -> tuple[Any, Any]:
         """Return the conversations in which sites disclose rows and inputs; without query points nothing is asked."""
@@ -104,28 +120,42 @@ class GP(FusionStrategy):
         """Survey the sites, then learn the hyperparameters and the gate."""
         settings = self.settings
         fits = _is_convertible(settings.kernel)
-        survey = Survey(settings.max_expert_rows, settings.kernel, fit=fits, robust=settings.robust)
-        answers: dict[str, Moments] = yield Broadcast(survey, check=check_moments(settings.kernel))
-        registry = ExpertRegistry.of(answers, robust=settings.robust)
+        local = settings.nearest
+        survey = Survey(settings.max_expert_rows, settings.kernel, fit=fits, robust=settings.robust, local=local)
+        answers: dict[str, Moments] = yield Broadcast(survey, check=check_moments(settings.kernel, local))
+        registry = ExpertRegistry.of(answers, robust=settings.robust, local=local)
         registry.check_enough(self.min_sites)
         queries = self._queries(registry, repetition)  # reports faults in the query file before learning begins
         kernel = kernel_of(settings.kernel, len(registry.features))
+        masking = self._masking("likelihood", len(registry.learning))
+        own = starts(answers, registry, kernel)
         best_fit, network, shared, inputs = yield from in_step(
             fit(
                 registry,
                 kernel,
                 settings.kernel,
-                starts(answers, registry, kernel),
+                own,
                 settings.max_expert_rows,
                 candidates=settings.candidates,
                 most_asks=settings.fit_rounds,
-                masking=self._masking("likelihood", len(registry.learning)),
+                masking=masking,
             ),
             self._gate_training(registry, self.seed + repetition),
             *self._disclosures(registry, settings.max_expert_rows, queries),
         )
+        if registry.nearest and fits:
+            best_fit = yield from choose(
+                registry,
+                best_fit,
+                np.clip(own[0], *theta_bounds(kernel).T),
+                settings.kernel,
+                settings.max_expert_rows,
+                settings.candidates,
+                masking,
+            )
         model = Model(registry, settings.kernel, settings.max_expert_rows, best_fit, network)
-        return model, queries, shared, inputs
+        residuals = residual_counts(model, masking) if settings.calibrated else asking_nothing(model.residuals)
+        return _Preparation(model, queries, shared, inputs, residuals)
 
     def _gate_training(self, registry: ExpertRegistry, seed: int) -> Conversation[Float64[np.ndarray, "w"]]:
         settings = self.settings
@@ -176,27 +206,22 @@ class GP(FusionStrategy):
 
     # -- predictions --------------------------------------------------------------------------------------------------
 
-    def _predict(
-        self,
-        model: Model,
-        queries: Queries,
-        shared: dict[str, Rows],
-        inputs: dict[str, Inputs],
-        seed: int,
-    ) -> Conversation[GPOutcome]:
-        settings, registry = self.settings, model.registry
+    def _predict(self, prepared: _Preparation, queries: Queries, seed: int) -> Conversation[GPOutcome]:
+        settings, (model, _, shared, inputs, residuals) = self.settings, prepared
+        registry = model.registry
         kernel = kernel_of(model.kernel, len(registry.features))
         x = registry.units.inputs(queries.x)
         setup = setup_of(model, settings, shared, seed)
         available = np.ones(registry.M, bool)
         if settings.disclosed:
             available = np.isin(registry.site_of, list(inputs))
-        K, prior, noise = settings.K(registry.M), kernel.diagonal(model.fit.theta[:-1], x), model.fit.noise
+        K = settings.K(registry.M, len(registry.nearest))
+        prior, noise = kernel.diagonal(model.fit.theta[:-1], x), model.fit.noise
         # This gate ranks experts by the graph of their predictions, so it asks all of them.
         by_graph = settings.gate == "ggm"
         with single_threaded():
             order = rank_experts(model, kernel, settings, x)
-        answers: ExpertAnswers = yield from ask_experts(
+        asked = ask_experts(
             registry,
             x,
             order,
@@ -206,6 +231,9 @@ class GP(FusionStrategy):
             np.isin(registry.site_of, registry.remote) if settings.robust else None,
             distrust_of(registry, prior, noise) if settings.robust else None,
         )
+        answers: ExpertAnswers
+        answers, counts = yield from in_step(asked, residuals)
+        model = replace(model, residuals=counts)
         contradicted = contradictions(registry, answers, prior, noise)
         with single_threaded():
             if by_graph:

@@ -43,14 +43,17 @@ def setup_of(model: Model, settings: Settings, shared: Mapping[str, Rows], seed:
 def rank_experts(
     model: Model, kernel: Kernel, settings: Settings, x: Float64[np.ndarray, "N d"]
 ) -> Int64[np.ndarray, "N M"]:
-    """Rank all experts for each point (`x`, in the common units), the most suitable first."""
+    """Rank all experts for each point (`x`, in the common units): those of nearest rows, then the most suitable."""
     moments = model.registry.moments
     if settings.gate == "dnn":
         network = Network(x.shape[1], len(moments.counts))
-        return ranking(network.log_probabilities(model.network, x))
-    if settings.gate == "gaussian":
-        return ranking(discriminant.scores(x, moments, kernel.lengths(model.fit.theta[:-1])))
-    return ranking(nearest.scores(x, moments))
+        order = ranking(network.log_probabilities(model.network, x))
+    elif settings.gate == "gaussian":
+        order = ranking(discriminant.scores(x, moments, kernel.lengths(model.fit.theta[:-1])))
+    else:
+        order = ranking(nearest.scores(x, moments))
+    first = np.argsort(~model.registry.is_nearest[order], axis=1, kind="stable")
+    return np.take_along_axis(order, first, axis=1)
 
 
 def select_by_graph(answers: ExpertAnswers, K: int) -> Int64[np.ndarray, "N K"]:

@@ -29,11 +29,13 @@ _SLACK = 0.01
 """Share by which a mean may exceed its bound: with almost no noise, a factorization has few correct digits."""
 
 
-def check_moments(kernel: str) -> Check:
-    """Return a check that refuses impossible moments, and hyperparameters of another kernel."""
+def check_moments(kernel: str, local: int = 0) -> Check:
+    """Return a check that refuses impossible moments, hyperparameters of another kernel, and other nearest rows."""
 
     def check(site: str, answer: Moments) -> None:
         _check_moments(answer)
+        if answer.nearest and (answer.nearest != local or len(answer.counts) > 1):
+            raise PayloadError(answer.title(), "nearest", f"expected one expert of {local} nearest rows, or none")
         _check_choice(answer, len(kernel_of(kernel, len(answer.features)).names) + 1)
 
     return check

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 
 from numerics.gp.kernels import Kernel
 from numerics.gp.moments import ExpertMoments, Units, in_units, join, remote, units_of
+from numerics.gp.nearest_rows import learning_rows
 from protocols.gp.payloads import Moments
 from strategies.column_names import check_enough, columns_of_most
 from strategies.errors import FusionError
@@ -39,6 +41,10 @@ class ExpertRegistry:
         By site, how many rows it leaves out for outliers, if any.
     robust : bool
         Whether sites leave out such rows (``gp.robust``).
+    local : int
+        How many nearest rows predict a point at a large site; 0: it has several experts (``gp.local``).
+    nearest : tuple of str
+        Sites whose only expert predicts from nearest rows.
 
     Examples
     --------
@@ -65,9 +71,11 @@ class ExpertRegistry:
     consents: dict[str, tuple[str, ...]]
     left_out: dict[str, int]
     robust: bool = False
+    local: int = 0
+    nearest: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, answers: Mapping[str, Moments], *, robust: bool = False) -> ExpertRegistry:
+    def of(cls, answers: Mapping[str, Moments], *, robust: bool = False, local: int = 0) -> ExpertRegistry:
         """Register the experts of the sites that have the same inputs as most sites.
 
         The unit of the outputs is that of the sites that are not `remote`.
@@ -95,6 +103,8 @@ class ExpertRegistry:
             {site: answer.consents for site, answer in members.items()},
             {site: answer.left_out for site, answer in members.items() if answer.left_out},
             robust,
+            local,
+            tuple(site for site, answer in members.items() if answer.nearest),
         )
 
     def check_enough(self, min_sites: int) -> None:
@@ -151,6 +161,16 @@ class ExpertRegistry:
         """Return the number of rows of a site's experts."""
         return int(self.counts[site].sum())
 
+    @property
+    def is_nearest(self) -> Bool[np.ndarray, "M"]:
+        """``(M,)`` mask of the experts that predict from nearest rows."""
+        return np.isin(self.site_of, self.nearest)
+
+    def learning_rows_of(self, site: str) -> int:
+        """Return how many of a site's rows its likelihoods are of."""
+        rows = self.rows_of(site)
+        return math.prod(learning_rows(rows)) if site in self.nearest else rows
+
     def agreement(self, site: str, max_rows: int) -> dict[str, Any]:
         """Return the fields that every ask to a site has (`protocols.gp.payloads.Agreed`)."""
         units = self.units
@@ -162,6 +182,7 @@ class ExpertRegistry:
             "y_mean": units.y_mean,
             "y_scale": units.y_scale,
             "robust": self.robust,
+            "local": self.local,
         }
 
     # -- saved for later ----------------------------------------------------------------------------------------------
@@ -181,6 +202,8 @@ class ExpertRegistry:
             "expert_y_mean": self.moments.y_mean,
             "expert_y_variance": self.moments.y_variance,
             "robust": np.array(self.robust),
+            "local": np.array(self.local),
+            "expert_nearest": self.is_nearest,
         }
 
     @classmethod
@@ -201,9 +224,10 @@ class ExpertRegistry:
         )
         sites = arrays["expert_site"]
         counts = {str(site): moments.counts[sites == site] for site in dict.fromkeys(sites.tolist())}
-        return cls(
-            counts, tuple(map(str, arrays["features"])), units, moments, {}, {}, {}, bool(arrays.get("robust", False))
-        )
+        nearest = tuple(dict.fromkeys(sites[arrays["expert_nearest"]].tolist()))
+        robust, local = bool(arrays.get("robust", False)), int(arrays["local"])
+        features = tuple(map(str, arrays["features"]))
+        return cls(counts, features, units, moments, {}, {}, {}, robust, local, nearest)
 
 
 def _remote_experts(

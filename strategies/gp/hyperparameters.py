@@ -62,7 +62,7 @@ def starts(answers: Mapping[str, Moments], registry: ExpertRegistry, kernel: Ker
     informations = np.stack([symmetric(answers[site].information, len(usual)) for site in own])
     with single_threaded():
         return pooled_starts(
-            usual, np.stack(list(own.values())), informations, [registry.rows_of(site) for site in own]
+            usual, np.stack(list(own.values())), informations, [registry.learning_rows_of(site) for site in own]
         )
 
 
@@ -112,7 +112,7 @@ def fit(
         scoring = Scoring(theta_bounds(kernel), first, candidates=candidates, most_asks=most_asks)
     # Sites are named by their place, because a sum over them must not depend on their own names.
     place = {site: f"{number:06d}" for number, site in enumerate(registry.learning)}
-    rows = {site: registry.rows_of(site) for site in place}
+    rows = {site: registry.learning_rows_of(site) for site in place}
     while not scoring.done:
         thetas = scoring.candidates
         asks = {site: Evaluate(**registry.agreement(site, max_rows), kernel=text, thetas=thetas) for site in place}

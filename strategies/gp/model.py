@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float64, Int64, Shaped
 
+from numerics.gp.calibration import BINS, Calibration
 from numerics.gp.kernel_registry import kernel_of
 from strategies.gp.expert_registry import ExpertRegistry
 from strategies.gp.hyperparameters import Fit
@@ -29,6 +30,8 @@ class Model:
         The hyperparameters.
     network : ndarray
         ``(w,)`` weights of the gate's network; empty with another gate.
+    residuals : ndarray
+        Number of the experts' leave-one-out residuals by size (`numerics.gp.calibration`); zeros if nobody was asked.
     """
 
     registry: ExpertRegistry
@@ -36,6 +39,12 @@ class Model:
     max_rows: int
     fit: Fit
     network: Float64[np.ndarray, "w"]
+    residuals: Int64[np.ndarray, "50"] = field(default_factory=lambda: np.zeros(BINS, np.int64))
+
+    @property
+    def calibration(self) -> Calibration:
+        """Distribution of the standardized errors of predictions."""
+        return Calibration(self.residuals, len(self.fit.theta))
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Return the arrays of `arrays.npz` that hold the model."""
@@ -47,6 +56,7 @@ class Model:
             "kernel": np.array(self.kernel),
             "max_expert_rows": np.array(self.max_rows),
             "network": self.network,
+            "residual_counts": self.residuals,
             **self.registry.arrays(),
         }
 
@@ -59,4 +69,5 @@ class Model:
             int(arrays["max_expert_rows"]),
             Fit(arrays["theta"], float(arrays["log_likelihood"]), 0, True),
             arrays["network"],
+            arrays["residual_counts"],
         )

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from numerics.gp.aggregation import FusedPrediction
+from numerics.gp.calibration import BINS, Calibration
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.measurements import Queries
 from protocols.gp.settings import Settings
@@ -49,6 +50,11 @@ class GPOutcome:
     sample: Sample | None = None
     sharing_sites: tuple[str, ...] = ()
     contradictions: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def calibration(self) -> Calibration:
+        """Distribution of the standardized errors; normal for a rule that the experts' residuals do not calibrate."""
+        return self.model.calibration if self.settings.calibrated else Calibration(np.zeros(BINS, np.int64))
 
     @property
     def prior(self) -> Float64[np.ndarray, "N"]:

@@ -21,6 +21,8 @@ from strategies.gp.trust import contradicting
 
 LEVELS = (0.5, 0.8, 0.95, 0.99)
 """Levels of the prediction intervals whose coverage is reported."""
+_INTERVAL = 0.95
+"""Level of the interval in the file of predictions."""
 _UNKNOWN_SHARE = 0.9
 """Share of the prior variance; where more of it is left, the experts know next to nothing."""
 _IRRELEVANT = 100.0
@@ -63,7 +65,10 @@ def _accuracy(outcome: GPOutcome, outputs: Float64[np.ndarray, "N"]) -> dict[str
         "smse": smse(y, fused.mean),
         "msll": msll(y, fused.mean, fused.variance, 0.0, 1.0),
         "rmse": float(np.sqrt(np.mean((outputs - outcome.mean) ** 2))),
-        **{f"coverage_{level * 100:.0f}": coverage(y, fused.mean, fused.variance, level) for level in LEVELS},
+        **{
+            f"coverage_{level * 100:.0f}": coverage(y, fused.mean, fused.variance, level, outcome.calibration)
+            for level in LEVELS
+        },
     }
     return {name: score for name, score in scores.items() if np.isfinite(score)}
 
@@ -194,9 +199,9 @@ def _list(names: Sequence[str]) -> str:
 
 
 def answers_csv(outcome: GPOutcome) -> bytes:
-    """Write a line for every query point: its name or number, the mean, the standard deviation, and the experts.
+    """Write a line for every query point: name or number, mean, standard deviation, a 95 % interval, and the experts.
 
-    The standard deviation is that of an observation, noise included.
+    The standard deviation is that of an observation, noise included; the interval is calibrated.
     """
     assert outcome.queries is not None  # noqa: S101 - who calls has looked
     assert outcome.answers is not None  # noqa: S101 - who calls has looked
@@ -205,7 +210,15 @@ def answers_csv(outcome: GPOutcome) -> bytes:
     labels = [f"{site}/{expert}" if several else site for expert, site in enumerate(registry.site_of)]
     names = queries.names if queries.names is not None else np.arange(1, len(queries.x) + 1)
     experts = [" ".join(labels[expert] for expert in row if expert >= 0) for row in outcome.answers.selected.tolist()]
-    columns = {"query": names.tolist(), "mean": outcome.mean.tolist(), "std": outcome.std.tolist(), "experts": experts}
+    half = outcome.calibration.reach(_INTERVAL) * outcome.std
+    columns = {
+        "query": names.tolist(),
+        "mean": outcome.mean.tolist(),
+        "std": outcome.std.tolist(),
+        "low_95": (outcome.mean - half).tolist(),
+        "high_95": (outcome.mean + half).tolist(),
+        "experts": experts,
+    }
     if queries.y is not None:
         columns["measured"] = queries.y.tolist()
     return csv_text(columns).encode()

@@ -238,9 +238,27 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
             " no tree can split (residual.min-leaf)"
         )
     finished = result.model is not None and result.algorithm == "boosted"
+    if result.algorithm == "boosted":
+        notes += _overfit_notes(result.curve[result.iteration - finished])
     if result.iteration - finished == len(result.curve) - 1 - finished == rules.rounds and rules.stop != "rounds":
         notes.append(f"the error was still falling after {rules.rounds} iterations (residual.rounds)")
     return notes
+
+
+_OVERFIT = 0.1
+"""Share of the error on validation rows below which that on training rows says that agents know these by heart: small
+trees leave a third or more (docs/residual.md)."""
+
+
+def _overfit_notes(errors: Float64[np.ndarray, "3"]) -> list[str]:
+    """Say where agents of boosting fit the training rows so closely that there is nothing left to learn together."""
+    train, validation, _ = errors.tolist()
+    if not train < _OVERFIT * validation:
+        return []
+    return [
+        f"the agents' steps leave an error of {train:.3g} on training rows, and of {validation:.3g} on validation rows:"
+        " boosting needs weak agents, such as its default (residual.agent, and agent at the sites)"
+    ]
 
 
 def _improvement_notes(outcome: ResidualOutcome) -> list[str]:

@@ -96,7 +96,7 @@ def test_three_sites_beside_their_own_data(tmp_path: Path) -> None:
     """
     folder, own = tmp_path / "files", tmp_path / "own"
     write_files(folder, split_over_sites(patients().assign(patient=lambda known: "case-" + known["patient"])))
-    rows: dict[str, Value] = {**SHORT, "coreset.assignment": "exact", "coreset.price-rounds": 2}
+    rows: dict[str, Value] = {**SHORT, "coreset.assignment": "exact", "coreset.refine": 1, "coreset.price-rounds": 2}
     with deployment(tmp_path, nodes_of(tmp_path, folder), {"PYTHONPATH": str(tmp_path)}) as center:
         costs = {}
         for name, settings in {"points": SHORT, "rows": rows}.items():

@@ -86,7 +86,7 @@ def test_three_sites_in_simulation_and_beside_their_own_files(flower: FlowerHome
         predicted = deployed_run(center, tmp_path / "predicted", predicting)
         told = assert_same(predicted, in_process("predicted-again", predicting, SITES))
         assert load(predicted)[0].rounds == 1
-        assert told.columns.tolist() == ["query", "mean", "std", "experts"]
+        assert told.columns.tolist() == ["query", "mean", "std", "low_95", "high_95", "experts"]
         assert told["query"].tolist() == later["well"].tolist()
 
         center.supernodes[LEAVES].terminate()

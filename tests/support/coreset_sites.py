@@ -77,10 +77,13 @@ def write_world(folder: Path, frame: pd.DataFrame | None = None, how: str = "ran
 
 
 def own_data_config(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
-    """The configuration of a simulated run on the files of `folder`: a coarse coreset unless something else is set."""
+    """The configuration of a simulated run on the files of `folder`.
+
+    A coarse coreset, whose centers do not move, unless something else is set.
+    """
     settings: dict[str, Any] = {
         **{"sensitive": "sex", "id": "patient", "features": " ".join(FEATURES)},
-        **{"coreset__k": 3, "coreset__size": 12, **changes},
+        **{"coreset__k": 3, "coreset__size": 12, "coreset__refine": 0, **changes},
     }
     return config(tmp_path, protocol="coreset", data=str(folder), **settings)
 

@@ -15,7 +15,20 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from clients.coreset.handlers import MOST_TABLES, MOST_TABLES_OF_A_RUN
 from clients.site import Site
-from protocols.coreset.payloads import LARGEST, Assign, Counted, Masses, Price, Settle, Settled, Summarize, Summary
+from protocols.coreset.payloads import (
+    LARGEST,
+    MOST_REFINED,
+    Assign,
+    Counted,
+    Masses,
+    Moments,
+    Price,
+    Refine,
+    Settle,
+    Settled,
+    Summarize,
+    Summary,
+)
 from protocols.wire.faults import Fault
 from protocols.wire.payload import decode_array
 from server.results import load
@@ -175,6 +188,11 @@ def priced(groups: tuple[str, ...], **changes: Any) -> Price:
     return replace(honest, **changes)
 
 
+def refined(groups: tuple[str, ...], **changes: Any) -> Refine:
+    honest = Refine(*HOW, groups, CENTERS, UNIT, np.zeros((1, len(groups), 2)), COLD * np.ones(1), CENTERS)
+    return replace(honest, **changes)
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"size": 0}, {"size": -4}, {"size": 10**9}, {"construction": "rows"}, {"projection": -1}, {"min_weight": 0}],
@@ -273,6 +291,7 @@ def test_prices_and_targets_of_other_shapes_are_refused(tmp_path: Path) -> None:
 def test_a_real_site_answers_no_prices_unless_it_says_so(tmp_path: Path, folder: Path) -> None:
     site, summary = begun(tmp_path)
     assert_refused(site, priced(summary.groups), Fault.PRICES_NOT_ALLOWED)
+    assert_refused(site, refined(summary.groups), Fault.PRICES_NOT_ALLOWED)
     settings, nodes = deployed_sites(tmp_path, folder, **EXACT)
     del nodes[HOSPITAL]["allow-prices"]
     found = outcome_of(settings, nodes)
@@ -343,6 +362,16 @@ def test_a_run_has_so_many_tables_of_prices_and_centers(tmp_path: Path) -> None:
     many = np.repeat(CENTERS, 13, axis=0)
     shifts = np.zeros((1, 2, len(many)))
     assert_refused(site_of(tmp_path, **PRICES), priced(groups, centers=many, shifts=shifts))
+
+
+def test_centers_move_so_often_in_a_run(tmp_path: Path) -> None:
+    groups = begun(tmp_path)[1].groups
+    context = context_of(tmp_path, **PRICES)
+    for changes in ({"plain": CENTERS[:0]}, {"plain": 1e60 * CENTERS}, {"shifts": np.zeros((1, 2, 3))}):
+        assert_refused(site_at(context), refined(groups, **changes))
+    for number in range(2 * MOST_REFINED - 1):
+        ask(site_at(context), refined(groups, centers=CENTERS + number / 100))
+    assert_refused(site_at(context), refined(groups))
 
 
 # -- answers that no honest site gives --------------------------------------------------------------------------------
@@ -520,6 +549,33 @@ def test_masses_that_cannot_be_are_asked_for_once_more(tmp_path: Path, folder: P
     found = cluster(own_data_config(tmp_path / "forged", folder, **EXACT), tamper=tamper)
     assert found.metrics == expected.metrics
     assert [line.split(":")[0] for line in found.report.missing["hospital"]] == ["round 3"]
+
+
+MOMENTS: dict[str, tuple[str, Callable[[Moments], dict[str, Any]]]] = {
+    "sums of rows that lie elsewhere": ("sums", lambda m: {"sums": m.sums + 100}),
+    "sums beyond all rows, which make up for one another": (
+        "sums",
+        lambda m: {"sums": m.sums + 1e4 * np.arange(-1, 2)[:, np.newaxis]},
+    ),
+    "sums of fewer columns": ("sums", lambda m: {"sums": m.sums[..., 1:], "plain_sums": m.plain_sums[:, 1:]}),
+    "plain sums of rows that lie elsewhere": ("plain_sums", lambda m: {"plain_sums": m.plain_sums * 3}),
+    "rows that are not there": ("plain_rows", lambda m: {"plain_rows": m.plain_rows + 1}),
+    "negative rows": ("plain_rows", lambda m: {"plain_rows": m.plain_rows + np.array([500, -500, 0])}),
+    "masses that are not those of the rows": ("masses", lambda m: {"masses": m.masses * 1.1}),
+}
+
+
+@pytest.mark.parametrize("what", MOMENTS)
+def test_sums_that_cannot_be_are_refused(tmp_path: Path, folder: Path, what: str) -> None:
+    field, change = MOMENTS[what]
+
+    def forged(answer: Any) -> Any:
+        return replace(answer, **change(answer)) if isinstance(answer, Moments) else answer
+
+    settings = own_data_config(tmp_path, folder, **EXACT, coreset__refine=1)
+    found = cluster(settings, tamper=forgery(HOSPITAL, [2], forged))
+    line = found.report.missing["hospital"][0]
+    assert line.startswith(f"round 2: refused: payload coreset.Moments, field '{field}': ")
 
 
 def test_a_name_is_shown_as_text(tmp_path: Path) -> None:

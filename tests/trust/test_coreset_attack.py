@@ -51,6 +51,19 @@ def test_prices_tell_nothing_without_consent_and_a_histogram_of_single_rows_with
     assert allowed.rows_out == 0
 
 
+def test_sums_that_differ_by_one_row_do_not_tell_it(data: Path) -> None:
+    """Borders find single rows, as the histogram does; the sums on either side are rounded beyond a row."""
+    assert played(data, 1, "sums apart").faults == {"prices-not-allowed": 1}
+    allowed = played(data, 1, "sums apart", **{"allow-prices": True})
+    assert allowed.rows_out == allowed.groups_out == 0
+    assert int(allowed.notes[0].split(": ")[1]) > 50
+
+
+def test_without_rounding_the_same_attack_reads_rows(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clients.coreset.refinement._Grid.rounded", lambda grid, sums, rows: sums)
+    assert played(data, 1, "sums apart", **{"allow-prices": True}).rows_out > 50
+
+
 def test_points_of_many_runs_tell_no_row(data: Path) -> None:
     outcome = played(data, 12, "two summaries")
     assert outcome.rows_out == outcome.groups_out == 0

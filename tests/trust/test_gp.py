@@ -20,18 +20,22 @@ from protocols.gp.payloads import (
     MOST_SHARED,
     MOST_TRIED,
     NO_VALUE,
+    Calibrate,
     Disclose,
+    Errors,
     Evaluate,
     Inputs,
     Likelihood,
     Moments,
     Predict,
     Predictions,
+    Residuals,
     Rows,
     Share,
     Slope,
     Survey,
     Train,
+    Validate,
 )
 from protocols.wire.faults import Fault
 from protocols.wire.payload import Payload, decode_array
@@ -147,7 +151,7 @@ def test_nothing_is_disclosed_where_nothing_is_predicted(tmp_path: Path, folder:
     settings, nodes = deployed_sites(tmp_path, folder, **changes)
     found = predict({**settings, "gp.queries": ""}, nodes)
     assert not [*found.said(Share), *found.said(Disclose), *found.said(Predict)]
-    assert found.metrics["fit_rounds"] == found.report.rounds - 1
+    assert found.metrics["fit_rounds"] == found.report.rounds - 1 - any(found.said(Calibrate))
 
 
 # -- consent ----------------------------------------------------------------------------------------------------------
@@ -277,7 +281,7 @@ def test_too_few_rows_take_no_part(tmp_path: Path, least: int | None, rows: int,
 
 
 def test_a_center_cannot_have_a_site_split_into_experts_of_few_rows(tmp_path: Path, folder: Path) -> None:
-    settings, nodes = deployed_sites(tmp_path, folder, gp__max_expert_rows=4)
+    settings, nodes = deployed_sites(tmp_path, folder, gp__max_expert_rows=4, gp__local=0)
     told = outcome_of(settings, nodes).text
     assert "[few-rows-for-expert]" in told
     assert_refused(site_of(tmp_path), Survey(2, "se", fit=False), Fault.FEW_ROWS_FOR_EXPERT)
@@ -336,6 +340,14 @@ def evaluated(**changes: Any) -> Evaluate:
     return replace(Evaluate(**agreed_fields(), kernel="se", thetas=THETA[np.newaxis]), **changes)
 
 
+def calibrated(**changes: Any) -> Calibrate:
+    return replace(Calibrate(**agreed_fields(), kernel="se", theta=THETA), **changes)
+
+
+def validated(**changes: Any) -> Validate:
+    return replace(Validate(**agreed_fields(), kernel="se", thetas=THETA[np.newaxis]), **changes)
+
+
 def predicted(**changes: Any) -> Predict:
     """At three points, with two landmarks, and without shared rows."""
     honest = Predict(
@@ -362,6 +374,11 @@ def trained(**changes: Any) -> Train:
 
 MALFORMED: dict[str, Callable[[], Payload]] = {
     "an expert of no row": lambda: Survey(0, "se", fit=False),
+    "hardly any nearest rows": lambda: Survey(20, "se", fit=False, local=3),
+    "less than no nearest row": lambda: Survey(20, "se", fit=False, local=-1),
+    "shared rows for an expert of nearest rows": lambda: predicted(
+        max_rows=20, local=50, shared_x=np.zeros((1, 2)), shared_y=np.zeros(1)
+    ),
     "no kernel": lambda: Survey(2000, "banana", fit=True),
     "a kernel that is a program": lambda: Survey(2000, "__import__('os').system('true')", fit=False),
     "units of other inputs": lambda: evaluated(mean=np.zeros(3), scale=np.ones(3)),
@@ -377,6 +394,10 @@ MALFORMED: dict[str, Callable[[], Payload]] = {
     "noise of almost nothing": lambda: predicted(theta=THETA - [0, 0, 0, 20]),
     "a candidate with noise of almost nothing": lambda: evaluated(thetas=np.stack([THETA, THETA - [0, 0, 0, 20]])),
     "another kernel than there is": lambda: predicted(kernel="nothing"),
+    "no candidate to validate": lambda: validated(thetas=np.zeros((0, 4))),
+    "too many candidates to validate": lambda: validated(thetas=np.tile(THETA, (MOST_CANDIDATES + 1, 1))),
+    "residuals of other hyperparameters": lambda: calibrated(theta=THETA[:3]),
+    "residuals of almost no noise": lambda: calibrated(theta=THETA - [0, 0, 0, 20]),
     "points of other inputs": lambda: predicted(points=(np.zeros((3, 3)),)),
     "points beyond all measure": lambda: predicted(points=(np.full((1, 2), 1e60),)),
     "points for more experts": lambda: predicted(points=(np.zeros((1, 2)), np.zeros((1, 2)))),
@@ -414,8 +435,8 @@ def test_asks_that_are_none_are_refused(tmp_path: Path, what: str) -> None:
 def test_the_honest_asks_are_answered(tmp_path: Path) -> None:
     """Those that the malformed ones differ from."""
     context = context_of(tmp_path, **dict.fromkeys(PROTECTED, True))
-    for payload in (Survey(2000, "se", fit=True), evaluated(), predicted(), trained(), Share(**agreed_fields(), rows=3),
-                    Disclose(**agreed_fields())):  # fmt: skip
+    for payload in (Survey(2000, "se", fit=True), evaluated(), validated(), calibrated(), predicted(), trained(),
+                    Share(**agreed_fields(), rows=3), Disclose(**agreed_fields())):  # fmt: skip
         assert type(ask(site_at(context), payload)) is type(payload).answer
 
 
@@ -430,9 +451,12 @@ WORDS: dict[str, tuple[Callable[..., Payload], dict[str, Any]]] = {
         {"max_rows": 25},
     ),
     "split, asked otherwise": (evaluated, {"max_rows": 2500}),
+    "nearest rows": (evaluated, {"local": 60}),
     "units": (evaluated, {"mean": np.array([1.0, 0.0])}),
     "unit of the output": (predicted, {"y_scale": 1.0}),
     "hyperparameters": (predicted, {"theta": THETA + 0.1}),
+    "hyperparameters of the residuals": (calibrated, {"theta": THETA + 0.1}),
+    "kernel of the residuals": (calibrated, {"kernel": "matern12"}),
     "kernel": (predicted, {"kernel": "matern12"}),
     "number of landmarks": (predicted, {"landmarks": 3}),
     "landmarks": (predicted, {"seed": 1}),
@@ -453,6 +477,14 @@ def test_a_center_is_held_to_its_word(tmp_path: Path, what: str) -> None:
         again = ask(site, said())
         for name, value in vars(first).items():
             np.testing.assert_array_equal(getattr(again, name), value)
+
+
+def test_residuals_are_counted_with_the_hyperparameters_of_the_predictions_only(tmp_path: Path) -> None:
+    """So a run has one histogram: two of them, with lengths of nothing, would be the outputs at two scales."""
+    for first, second in [(calibrated(), predicted(theta=THETA + 0.1)), (predicted(), calibrated(theta=THETA + 0.1))]:
+        context = context_of(tmp_path / type(first).__name__)
+        ask(site_at(context), first)
+        assert_refused(site_at(context, session="another"), second)
 
 
 def test_a_run_tries_so_many_hyperparameters_and_points(tmp_path: Path) -> None:
@@ -575,6 +607,8 @@ MOMENTS: dict[str, tuple[str, Callable[[Moments], dict[str, Any]]]] = {
         lambda m: {"covariances": np.diag(np.diag(m.covariances[0]))[np.newaxis]
                    + 2 * np.sqrt(m.covariances[0, 0, 0] * m.covariances[0, 1, 1]) * (1 - np.eye(2))},
     ),
+    "nearest rows that nobody asks for": ("nearest", lambda m: {"nearest": 50}),
+    "less than no nearest row": ("nearest", lambda m: {"nearest": -1}),
     "consent to what nobody asks": ("consents", lambda m: {"consents": ("allow-everything",)}),
     "hyperparameters beyond all measure": ("theta", lambda m: {"theta": m.theta + 1e6}),
     "hyperparameters of another kernel": ("theta", lambda m: {"theta": m.theta[:2], "information": m.information[:3]}),
@@ -625,10 +659,22 @@ INPUTS: dict[str, tuple[str, Callable[[Inputs], dict[str, Any]]]] = {
     "more experts": ("x", lambda i: {"x": (*i.x, i.x[0])}),
     "inputs beyond all measure": ("x", of_first("x", lambda x: x + 1e60)),
 }
+RESIDUALS: dict[str, tuple[str, Callable[[Residuals], dict[str, Any]]]] = {
+    "less than no residual": ("counts", lambda r: {"counts": r.counts - 1}),
+    "more residuals than rows": ("counts", lambda r: {"counts": r.counts + 1}),
+    "so many that their sum overflows": ("counts", lambda r: {"counts": np.full_like(r.counts, 2**62)}),
+}
+NEAREST = {"gp__max_expert_rows": 20, "gp__local": 50}
+ERRORS: dict[str, tuple[str, Callable[[Errors], dict[str, Any]]]] = {
+    "another number of candidates": ("squares", lambda e: {"squares": e.squares[1:]}),
+    "less than no error": ("squares", lambda e: {"squares": e.squares - 1e9}),
+}
 FORGED = [
     (Moments, MOMENTS, {}),
     (Likelihood, LIKELIHOODS, {}),
     (Predictions, PREDICTIONS, {}),
+    (Residuals, RESIDUALS, {}),
+    (Errors, ERRORS, NEAREST),
     (Slope, SLOPES, {"gp__gate": "dnn", "gp__gate_rounds": 2}),
     (Rows, ROWS, {"gp__aggregation": "grbcm"}),
     (Inputs, INPUTS, {"gp__covariance": "inputs"}),

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clients.residual.agent import FEWEST_EQUAL
+from clients.residual.agent import FEWEST_EQUAL, Agent
 from consilience.attack.playing import play
 from numerics.residual.value_groups import ValueGroups
+from tests.support.residual_sites import enrolled_sites
 
 N = 120
 
@@ -44,3 +45,11 @@ def test_edges_of_groups() -> None:
     assert np.unique(ValueGroups.of(ties, 10).apply(ties), return_counts=True)[1].min() >= 10
     whole = np.repeat([[0.1], [0.7]], 20, axis=0)
     assert (ValueGroups.of(whole, 10).apply(whole) == whole).all(), "equal values stay as they are"
+
+
+def test_boosting_alone_tells_no_row_of_a_group_apart(tmp_path: Path) -> None:
+    """What a site sends to be compared with is of groups of values, too."""
+    shop = enrolled_sites(tmp_path, "bank")["shop"]  # it has one column
+    agent = Agent.of(shop)
+    predicted = agent.boosting(np.random.default_rng(0).normal(size=100))
+    assert 1 < len(np.unique(predicted)) <= len(np.unique(agent.x)) <= len(agent.x) / FEWEST_EQUAL

@@ -52,10 +52,12 @@ class PriceResponse:
     curvature : ndarray
         ``(H, k, k)`` sum ``sum_p w_p (diag(q_p) - q_p q_p') / T_p`` of each group, with the shares q_p of the centers
         in point p. At temperature 0 it is 0, and the masses are those of the best centers.
+    sums : ndarray
+        ``(k, d)`` sum ``sum_p w_p q_p x_p`` of the points' coordinates at each center; d is 0 if they were not given.
 
     Examples
     --------
-    >>> site = PriceResponse(3.0, 3.0, np.array([[2.0]]), np.zeros((1, 1, 1)))
+    >>> site = PriceResponse(3.0, 3.0, np.array([[2.0]]), np.zeros((1, 1, 1)), np.zeros((1, 0)))
     >>> (site + site).masses
     array([[4.]])
     """
@@ -64,6 +66,7 @@ class PriceResponse:
     value: float
     masses: Float64[np.ndarray, "H k"]
     curvature: Float64[np.ndarray, "H k k"]
+    sums: Float64[np.ndarray, "k d"]
 
     def __add__(self, other: PriceResponse) -> PriceResponse:
         return PriceResponse(
@@ -71,6 +74,7 @@ class PriceResponse:
             self.value + other.value,
             self.masses + other.masses,
             self.curvature + other.curvature,
+            self.sums + other.sums,
         )
 
 
@@ -80,6 +84,7 @@ def price_points(
     groups: Int64[np.ndarray, "n"],
     shift: _Prices,
     temperature: float,
+    x: Float64[np.ndarray, "n d"] | None = None,
 ) -> PriceResponse:
     """Compute the sums over points at some prices.
 
@@ -95,6 +100,8 @@ def price_points(
         ``(H, k)`` prices, units of squared distance.
     temperature : float
         T_p as a share of the median of the point's squared distances; 0 for no smoothing.
+    x : ndarray, optional
+        ``(n, d)`` coordinates to be summed by center.
 
     Returns
     -------
@@ -112,6 +119,8 @@ def price_points(
     rows = max(1, _CHUNK // k)
     exact = value = 0.0
     masses, curvature = np.zeros((H, k)), np.zeros((H, k, k))
+    x = np.zeros((len(squared), 0)) if x is None else x
+    sums = np.zeros((k, x.shape[1]))
     for group in range(H):
         own = np.flatnonzero(groups == group)
         for start in range(0, len(own), rows):
@@ -121,21 +130,24 @@ def price_points(
                 middle = np.partition(squared[part], k // 2, axis=1)[:, k // 2]
                 # The temperature of a point at the location of most centers must be positive, too.
                 T = temperature * np.maximum(middle, max(_NEAREST * float(middle.mean()), _SMALLEST))
-                exact_part, value_part, masses_part, curvature_part = _smooth(z, w, T)
-                curvature[group] += curvature_part
+                exact_part, value_part, shares = _smooth(z, w, T)
+                curvature[group] += np.diag((w / T) @ shares) - (shares * (w / T)[:, None]).T @ shares
             else:
+                shares = np.zeros((len(z), k))
                 nearest = z.argmin(axis=1)
+                shares[np.arange(len(z)), nearest] = 1.0
                 exact_part = value_part = float(w @ z[np.arange(len(z)), nearest])
-                masses_part = np.bincount(nearest, w, k)
             exact, value = exact + exact_part, value + value_part
-            masses[group] += masses_part
-    return PriceResponse(exact, value, masses, curvature)
+            masses[group] += w @ shares
+            if x.shape[1]:
+                sums += shares.T @ (w[:, None] * x[part])
+    return PriceResponse(exact, value, masses, curvature, sums)
 
 
 def _smooth(
     z: Float64[np.ndarray, "n k"], weights: Float64[np.ndarray, "n"], T: Float64[np.ndarray, "n"]
-) -> tuple[float, float, Float64[np.ndarray, "k"], Float64[np.ndarray, "k k"]]:
-    """Compute the sums of points of one group from their distances plus prices, which are overwritten."""
+) -> tuple[float, float, Float64[np.ndarray, "n k"]]:
+    """Compute both sums of points of one group from their distances plus prices, and overwrite these by the shares."""
     least = z.min(axis=1)
     z -= least[:, None]
     z /= -T[:, None]
@@ -143,9 +155,7 @@ def _smooth(
     norm = q.sum(axis=1)
     q /= norm[:, None]
     exact = float(weights @ least)
-    per_T = weights / T
-    curvature = np.diag(per_T @ q) - (q * per_T[:, None]).T @ q
-    return exact, exact - float((weights * T) @ np.log(norm)), weights @ q, curvature
+    return exact, exact - float((weights * T) @ np.log(norm)), q
 
 
 def duals_of(prices: _Prices, bounds: Bounds) -> _Duals:
@@ -204,6 +214,8 @@ class Pricing:
         ``(H, k)`` prices of a similar problem, such as that of a coreset.
     gap : float
         Expected gain, relative to the bound, at which the search ends.
+    cools : bool
+        Whether the temperature falls when the model is good. Centers that move need one that stays.
 
     Attributes
     ----------
@@ -238,9 +250,10 @@ class Pricing:
         scale: float | Float64[np.ndarray, "k"],
         start: _Prices | None = None,
         gap: float = GAP,
+        cools: bool = True,
     ) -> None:
         H = len(bounds.low)
-        self._bounds, self._totals, self._gap = bounds, totals, gap
+        self._bounds, self._totals, self._gap, self._cools = bounds, totals, gap, cools
         self._duals = duals_of(bounds.normalized(np.zeros((H, k)) if start is None else start), bounds)
         self._radius: _Prices = np.tile(np.broadcast_to(scale, k), (H, 1)).astype(np.float64)
         self._temperature = COLD if start is None else WARM
@@ -259,10 +272,16 @@ class Pricing:
         """Return the prices ``(m, H, k)`` of the next round, and their temperatures ``(m,)``."""
         if self._model is None:
             return self.shift[None], np.array([self._temperature])
-        candidates = [duals for duals, _ in self._steps]
-        shifts = np.stack([prices_from(duals, self._bounds) for duals in [*candidates, candidates[1]]])
-        cooler = max(self._temperature / _COOLING, _COLDEST)
-        return shifts, np.array([self._temperature] * len(candidates) + [cooler])
+        shifts = [prices_from(duals, self._bounds) for duals, _ in self._steps]
+        temperatures = [self._temperature] * len(shifts)
+        if self._cools:
+            shifts.append(shifts[1])
+            temperatures.append(max(self._temperature / _COOLING, _COLDEST))
+        return np.stack(shifts), np.array(temperatures)
+
+    def move(self) -> None:
+        """Forget the bound, since the centers have moved: the best of the next prices is adopted in any case."""
+        self.bound = -np.inf
 
     def update(self, answers: Sequence[PriceResponse]) -> None:
         """Take the sums over all points, in the order of the candidates."""
@@ -280,7 +299,7 @@ class Pricing:
             return
         duals, predicted = self._steps[best]
         self._duals = duals
-        if best == 1 and gain > _TRUSTED * predicted:
+        if self._cools and best == 1 and gain > _TRUSTED * predicted:
             self._temperature = max(self._temperature / _COOLING, _COLDEST)
             self._adopt(answers[-1], gain)
         else:

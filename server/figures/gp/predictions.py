@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float64
-from scipy.special import ndtr, ndtri
 
+from numerics.gp.calibration import Calibration
 from server.figures.drawing import BLUE, GREEN, INK, VERMILION, explain, plain, png, png_panels
 from server.figures.figure import Figure
 from server.figures.gp.columns import output_of, points_text, sample
@@ -61,7 +61,8 @@ def predictions(report: Report, arrays: Arrays) -> Figure | None:
             "Nothing was measured there; the dashed line is the noise alone, the least that a deviation can be",
         )
     level = _BAR_LEVEL if name == "predictions" else _CURVE_LEVEL
-    image = png(partial(draw, arrays=arrays, output=output), height=height)
+    half = calibration_of(report, arrays).reach(level) * arrays["std"]
+    image = png(partial(draw, arrays=arrays, half=half, output=output), height=height)
     return Figure(name, image, caption, _alt(report, arrays, level))
 
 
@@ -104,9 +105,15 @@ def calibration(report: Report, arrays: Arrays) -> Figure | None:
         f"of {outputs}, {', '.join(levels)}{average}" if levels else f"calibration on {outputs}",
         f"residuals have mean {residuals.mean():.2g} and deviation {residuals.std():.2g}",
     )
-    draw = partial(_draw_calibration, residuals=residuals)
+    draw = partial(_draw_calibration, residuals=residuals, intervals=calibration_of(report, arrays))
     image = png_panels(draw, 2, 3.3, same_x=False, same_y=False, abreast=1)
     return Figure("calibration", image, caption, alt)
+
+
+def calibration_of(report: Report, arrays: Arrays) -> Calibration:
+    """Return the distribution of errors that the run's intervals take: for NPAE that of residuals, if there are any."""
+    npae = (report.config.get("gp.aggregation") or "npae") == "npae"
+    return Calibration(arrays["residual_counts"] * npae, len(arrays["theta"]))
 
 
 def standardized(arrays: Arrays) -> Float64[np.ndarray, "N"]:
@@ -115,27 +122,23 @@ def standardized(arrays: Arrays) -> Float64[np.ndarray, "N"]:
     return residuals
 
 
-def observed(residuals: Float64[np.ndarray, "N"], levels: Float64[np.ndarray, "l"]) -> Float64[np.ndarray, "l"]:
+def observed(
+    residuals: Float64[np.ndarray, "N"], levels: Float64[np.ndarray, "l"], intervals: Calibration
+) -> Float64[np.ndarray, "l"]:
     """Return the share of the residuals inside the central interval of each level."""
-    needed = np.sort(2 * ndtr(np.abs(residuals)) - 1)
+    needed = np.sort(intervals.share_within(np.abs(residuals)))
     held: Float64[np.ndarray, "l"] = np.searchsorted(needed, levels, side="right") / len(residuals)
     return held
-
-
-def _width(level: float) -> float:
-    """Return half the width of a central interval, in standard deviations."""
-    return float(ndtri(0.5 + level / 2))
 
 
 # -- one input --------------------------------------------------------------------------------------------------------
 
 
-def _draw_curve(axes: Axes, arrays: Arrays, output: str) -> None:
+def _draw_curve(axes: Axes, arrays: Arrays, half: Float64[np.ndarray, "N"], output: str) -> None:
     x = arrays["queries"][:, 0]
     order = np.argsort(x, kind="stable")
     order = order[sample(len(order))]
-    x, mean, std = x[order], arrays["mean"][order], arrays["std"][order]
-    half = _width(_CURVE_LEVEL) * std
+    x, mean, half = x[order], arrays["mean"][order], half[order]
     mark = "o" if len(x) == 1 else ""
     handles: dict[str, Any] = {}
     if "outputs" in arrays:
@@ -166,10 +169,9 @@ def _dot(n: int) -> float:
 # -- several inputs ---------------------------------------------------------------------------------------------------
 
 
-def _draw_predictions(axes: Axes, arrays: Arrays, output: str) -> None:
+def _draw_predictions(axes: Axes, arrays: Arrays, half: Float64[np.ndarray, "N"], output: str) -> None:
     rows = sample(len(arrays["mean"]))
-    mean, std, y = (arrays[name][rows] for name in ("mean", "std", "outputs"))
-    half = _width(_BAR_LEVEL) * std
+    mean, y, half = arrays["mean"][rows], arrays["outputs"][rows], half[rows]
     inside: Bool[np.ndarray, "m"] = np.abs(y - mean) <= half
     faint = float(np.clip(60 / len(rows), 0.12, 0.6))
     handles: dict[str, Any] = {}
@@ -191,7 +193,7 @@ def _draw_predictions(axes: Axes, arrays: Arrays, output: str) -> None:
     explain(axes, list(handles.values()), list(handles))
 
 
-def _draw_deviations(axes: Axes, arrays: Arrays, output: str) -> None:
+def _draw_deviations(axes: Axes, arrays: Arrays, half: Float64[np.ndarray, "N"], output: str) -> None:
     rows = sample(len(arrays["mean"]))
     axes.scatter(
         arrays["mean"][rows], arrays["std"][rows], s=_dot(len(rows)), c=BLUE, alpha=0.6, linewidths=0,
@@ -207,24 +209,26 @@ def _draw_deviations(axes: Axes, arrays: Arrays, output: str) -> None:
 # -- calibration ------------------------------------------------------------------------------------------------------
 
 
-def _draw_calibration(panels: Sequence[Axes], residuals: Float64[np.ndarray, "N"]) -> None:
-    _draw_coverage(panels[0], residuals)
+def _draw_calibration(panels: Sequence[Axes], residuals: Float64[np.ndarray, "N"], intervals: Calibration) -> None:
+    _draw_coverage(panels[0], residuals, intervals)
     _draw_residuals(panels[1], residuals)
 
 
-def _draw_coverage(axes: Axes, residuals: Float64[np.ndarray, "N"]) -> None:
+def _draw_coverage(axes: Axes, residuals: Float64[np.ndarray, "N"], intervals: Calibration) -> None:
     from scipy.stats import binom
 
     n, marked = len(residuals), np.array(_LEVELS)
     low, high = (binom.ppf(tail, n, _GRID) / n for tail in ((1 - _BY_CHANCE) / 2, (1 + _BY_CHANCE) / 2))
     chance = axes.fill_between(100 * _GRID, 100 * low, 100 * high, color="#999999", alpha=0.3, linewidth=0)
     ideal = axes.plot([0, 100], [0, 100], color=INK, linewidth=1.0)[0]
-    axes.plot(100 * _GRID, 100 * observed(residuals, _GRID), color=BLUE, linewidth=1.4)
-    dots = axes.plot(100 * marked, 100 * observed(residuals, marked), color=BLUE, marker="o", markersize=5)[0]
+    axes.plot(100 * _GRID, 100 * observed(residuals, _GRID, intervals), color=BLUE, linewidth=1.4)
+    dots = axes.plot(100 * marked, 100 * observed(residuals, marked, intervals), color=BLUE, marker="o", markersize=5)[
+        0
+    ]
     dots.set_linestyle("none")
     axes.set(xlim=(0, 100), ylim=(0, 112), xlabel="level of the interval (%)")
     axes.set_ylabel("measured outputs in it (%)")
-    for level, held in zip(_LEVELS, observed(residuals, marked).tolist(), strict=True):
+    for level, held in zip(_LEVELS, observed(residuals, marked, intervals).tolist(), strict=True):
         above = level == _LEVELS[-1]  # its neighbor's label is below
         axes.annotate(
             f"{100 * level:g} %", (100 * level, 100 * held), (-4, 5) if above else (4, -12),

@@ -73,4 +73,4 @@ class TestPoints(Contract):
 
 @pytest.mark.slow
 class TestRows(Contract):
-    settings = {"coreset__assignment": "exact", "coreset__price_rounds": 2, "coreset__gap": 1e-9}  # noqa: RUF012
+    settings = {"coreset__assignment": "exact", "coreset__refine": 2, "coreset__price_rounds": 2}  # noqa: RUF012

@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 
 import protocols.coreset.payloads as wire
+from numerics.coreset.fairness.bounds import Bounds
+from numerics.coreset.fairness.clustering import fair_clustering
 from protocols.coreset.payloads import Assign, Summarize
 from protocols.wire.message import find
 from protocols.wire.payload import Payload
@@ -29,7 +31,7 @@ from tests.support.coreset_sites import (
 )
 from tests.support.parameters import few
 from tests.support.runs import outcome_of, run_with_grid
-from tests.support.tampering import parcels_of
+from tests.support.tampering import parcels_of, silent
 
 ALGORITHMS = ("fair-kmeans++", "fair-lloyd", "cklv", "reassigned-cklv")
 ONE = ("everyone",)
@@ -328,6 +330,39 @@ def test_priced_over_the_federation_the_assignment_is_the_best_of_all_rows(
     assert metrics["cost"] == pytest.approx(
         reference.cost_of(exact.in_units(rows), rows["cluster"].to_numpy(), exact.centers), rel=1e-9
     )
+
+
+def test_refined_centers_cost_as_little_as_those_of_all_rows_in_one_place(tmp_path: Path) -> None:
+    """Sites of few rows, whose points are coarse: sums over their rows make up for it."""
+    frame = patients(equal=False)
+    folder = write_world(tmp_path / "files", frame)
+    exact = {"coreset__assignment": "exact", "coreset__k": 4}
+    coarse = cluster(own_data_config(tmp_path / "coarse", folder, **exact))
+    refined = cluster(own_data_config(tmp_path / "refined", folder, coreset__refine=10, **exact))
+    rows = refined.rows()
+    x, group = refined.in_units(rows), refined.group_numbers(rows)
+    bounds = Bounds.of(np.bincount(group) / len(group), 1.0)
+    pooled = fair_clustering(x, np.ones(len(x), np.int64), group, bounds, 4, restarts=5, rng=np.random.default_rng(0))
+    assert refined.metrics["cost"] <= min(1.03 * pooled.cost, coarse.metrics["cost"])
+    assert refined.metrics["cost_unfair"] < coarse.metrics["cost_unfair"]
+    assert refined.metrics["max_violation"] < 1
+    np.testing.assert_array_equal(refined.counts(rows), refined.arrays["counts"])
+    assert refined.metrics["cost"] == pytest.approx(
+        reference.cost_of(x, rows["cluster"].to_numpy(), refined.centers), rel=1e-9
+    )
+    assert refined.metrics["cost"] <= refined.metrics["cost_bound"]
+    assert refined.metrics["cost_bound"] == pytest.approx(
+        refined.metrics["cost_coreset"] + coarse.metrics["cost_bound"] - coarse.metrics["cost_coreset"]
+    )
+
+
+def test_a_site_that_stops_answering_while_centers_move_is_left_out(tmp_path: Path) -> None:
+    folder = write_world(tmp_path / "files", patients())
+    settings = own_data_config(tmp_path, folder, coreset__assignment="exact", coreset__refine=4)
+    found = cluster(settings, tamper=silent(1, range(3, 100)))
+    assert any("while all rows were priced" in line for line in found.report.missing["hospital"])
+    rows = found.rows("clinic", "practice")
+    np.testing.assert_array_equal(found.counts(rows), found.arrays["counts"])
 
 
 def test_one_site_prices_as_many_do(tmp_path: Path) -> None:

@@ -12,6 +12,9 @@ import pytest
 from scipy.special import ndtri
 
 import protocols.gp.payloads as wire
+from numerics.gp.calibration import Calibration, histogram
+from numerics.gp.expert import Expert
+from numerics.gp.radial_kernels import SquaredExponential
 from protocols.gp.payloads import (
     MOST_TRIED,
     Disclose,
@@ -21,6 +24,7 @@ from protocols.gp.payloads import (
     Moments,
     Predict,
     Predictions,
+    Residuals,
     Rows,
     Slope,
     Survey,
@@ -333,6 +337,35 @@ def test_a_site_of_many_rows_is_several_experts(tmp_path: Path, n_sites: int) ->
     assert all(set(name.split()) <= {f"{s}/{e}" for e, s in enumerate(found.arrays["expert_site"])} for name in names)
 
 
+def test_a_site_of_many_rows_predicts_from_the_nearest(tmp_path: Path) -> None:
+    """Beside sites of few rows; all its rows are one expert, which answers every point, now and later."""
+    frame = soundings(400)
+    parts = {"coast": frame[:320], "delta": frame[320:360], "hills": frame[360:]}
+    folder = write_files(tmp_path / "files", parts)
+    settings = own_data_config(tmp_path / "now", folder, gp__max_expert_rows=100, gp__local=60, gp__landmarks=128)
+    found = predict(settings, 3)
+    assert sorted(found.arrays["expert_rows"].tolist()) == [40, 40, 320]
+    large = int(np.argmax(found.arrays["expert_rows"]))
+    assert found.arrays["expert_nearest"].tolist() == [place == large for place in range(3)]
+    assert (found.arrays["selected"][:, 0] == large).all()
+    assert found.arrays["selected"].shape[1] == 2  # and half of the other two
+    # Each point's nearest rows, in the kernel's lengths, are an expert of the textbook.
+    units = reference.units([rows_of(frame)])
+    rows = {name: units.of(rows_of(part)) for name, part in parts.items()}
+    sites, (x, y) = found.arrays["expert_site"], rows["coast"]
+    means = []
+    for point, chosen in zip(found.queries, found.arrays["selected"], strict=True):
+        near = np.argsort(np.sum(((x - point) / np.exp(found.theta[:2])) ** 2, axis=1))[:60]
+        experts = [(x[near], y[near]), rows[sites[chosen[1]]]]
+        means.append(reference.npae(found.theta, experts, point[np.newaxis], np.array([[0, 1]]))[0][0])
+    np.testing.assert_allclose((found.arrays["mean"] - units.y_mean) / units.y_scale, means, atol=0.02)
+    assert found.metrics["smse"] < 0.1
+    later = predict(
+        again_with(own_data_config(tmp_path / "later", folder, gp__landmarks=128), found.path, folder / "_test.csv"), 3
+    )
+    np.testing.assert_array_equal(later.arrays["mean"], found.arrays["mean"])
+
+
 # -- a saved model ----------------------------------------------------------------------------------------------------
 
 
@@ -406,6 +439,26 @@ def test_without_points_a_model_is_learned_for_later(tmp_path: Path, folder: Pat
     np.testing.assert_array_equal(later.arrays["mean"], whole.arrays["mean"])
 
 
+# -- intervals --------------------------------------------------------------------------------------------------------
+
+
+def test_intervals_are_those_of_the_residuals_over_all_sites(tmp_path: Path, folder: Path) -> None:
+    found = predict(own_data_config(tmp_path, folder))
+    experts = [Expert(SquaredExponential(2), found.theta, *rows) for rows in found.experts()]
+    counts = histogram(np.concatenate([expert.left_out().residuals for expert in experts]))
+    np.testing.assert_array_equal(found.arrays["residual_counts"], counts)
+    half = Calibration(counts, len(found.theta)).reach(0.95) * found.arrays["std"]
+    for line, mean, wide in zip(table_of(found), found.arrays["mean"], half, strict=True):
+        assert (float(line["low_95"]), float(line["high_95"])) == pytest.approx((mean - wide, mean + wide))
+
+
+def test_rules_of_independent_experts_keep_normal_intervals(tmp_path: Path, folder: Path) -> None:
+    found = predict(own_data_config(tmp_path, folder, gp__aggregation="rbcm"))
+    assert not found.said(Residuals)
+    inside = np.abs(found.arrays["outputs"] - found.arrays["mean"]) <= ndtri(0.975) * found.arrays["std"]
+    assert found.metrics["coverage_95"] == inside.mean()
+
+
 # -- questions and answers as files -----------------------------------------------------------------------------------
 
 
@@ -418,7 +471,7 @@ def table_of(found: PredictionRun) -> list[dict[str, str]]:
 def test_answers_are_a_file(tmp_path: Path, folder: Path) -> None:
     found = predict(own_data_config(tmp_path, folder))
     lines = table_of(found)
-    assert list(lines[0]) == ["query", "mean", "std", "experts", "measured"]
+    assert list(lines[0]) == ["query", "mean", "std", "low_95", "high_95", "experts", "measured"]
     assert [line["query"] for line in lines] == points()["well"].tolist()
     for column, name in (("mean", "mean"), ("std", "std"), ("measured", "outputs")):
         np.testing.assert_array_equal([float(line[column]) for line in lines], found.arrays[name])
@@ -445,7 +498,7 @@ def test_the_center_s_own_file_takes_the_place_of_the_folder_s(tmp_path: Path, f
     soundings(5, seed=9).drop(columns=TARGET).to_csv(path, index=False)
     found = predict(own_data_config(tmp_path, folder, gp__queries=str(path)))
     lines = table_of(found)
-    assert list(lines[0]) == ["query", "mean", "std", "experts"]
+    assert list(lines[0]) == ["query", "mean", "std", "low_95", "high_95", "experts"]
     assert [line["query"] for line in lines] == soundings(5, seed=9)["well"].tolist()
     assert "outputs" not in found.arrays
     assert "smse" not in found.metrics
@@ -458,8 +511,9 @@ def test_errors_are_those_of_the_file(tmp_path: Path, folder: Path) -> None:
     training = soundings()[TARGET].to_numpy()
     assert found.metrics["msll"] == pytest.approx(reference.msll(y, mean, variance, training))
     assert found.metrics["rmse"] == pytest.approx(np.sqrt(((y - mean) ** 2).mean()))
+    intervals = Calibration(found.arrays["residual_counts"], len(found.theta))
     for level in (50, 80, 95, 99):
-        inside = np.abs(y - mean) <= ndtri(0.5 + level / 200) * np.sqrt(variance)
+        inside = np.abs(y - mean) <= intervals.reach(level / 100) * np.sqrt(variance)
         assert found.metrics[f"coverage_{level}"] == pytest.approx(inside.mean())
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.gp import handlers
+from clients.gp import shared_rows
 from clients.gp.experts import Part
 from tests.support.examples import examples
 
@@ -50,8 +50,8 @@ def test_they_are_those_of_a_comparison_one_by_one(seed: int, rounding: float, p
     experts, drawn, disclosed = world(seed)
     disclosed = disclosed * (1 + rounding)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(handlers, "_PAIRS", pairs)
-        places = handlers._shared_rows_of(experts, drawn, disclosed)
+        patch.setattr(shared_rows, "_PAIRS", pairs)
+        places = shared_rows.shared_rows_of(experts, drawn, disclosed)
     expected = one_by_one(experts, drawn, disclosed)
     assert [index.tolist() for index in places] == [index.tolist() for index in expected]
 
@@ -60,11 +60,11 @@ def test_rows_that_another_processor_rounded_are_found_by_their_values() -> None
     rng = np.random.default_rng(0)
     part = Part.of(rng.normal(size=(40, 3)), rng.normal(size=40))
     disclosed = columns(part)[[3, 17]] * (1 + 1e-15)
-    (places,) = handlers._shared_rows_of([part], [np.array([5, 6])], disclosed)
+    (places,) = shared_rows.shared_rows_of([part], [np.array([5, 6])], disclosed)
     assert places.tolist() == [3, 17]
 
 
 def test_a_zero_of_the_other_sign_is_the_same_value_in_other_bytes() -> None:
     part = Part.of(np.zeros((2, 1)), np.array([1.0, 2.0]))
-    (places,) = handlers._shared_rows_of([part], [np.array([1])], np.array([[-0.0, 1.0]]))
+    (places,) = shared_rows.shared_rows_of([part], [np.array([1])], np.array([[-0.0, 1.0]]))
     assert places.tolist() == [0]

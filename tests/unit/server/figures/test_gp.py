@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from numerics.gp.calibration import BINS, Calibration
 from server.figures.gp.columns import MOST_POINTS, sample
 from server.figures.gp.experts import Plane
 from server.figures.gp.model import lengths_of
@@ -44,6 +45,7 @@ def predicted(d: int = 3, M: int = 4, K: int = 2, N: int = 60, **changes: np.nda
         "log_likelihood": np.array(-0.45),
         "kernel": np.array("se"),
         "network": np.zeros(0),
+        "residual_counts": np.zeros(50, np.int64),
         "features": np.array([f"x{j}" for j in range(d)]),
         "input_mean": np.full(d, 5.0),
         "input_scale": np.full(d, 2.0),
@@ -230,12 +232,14 @@ def test_coverage_is_the_share_of_the_outputs_in_their_intervals() -> None:
     residuals = standardized(arrays)
     assert residuals == pytest.approx([0.05, -1.0, 1.5, 20.0])
     levels = np.array([math.erf(z / math.sqrt(2)) for z in (0.04, 0.06, 1.01, 1.49, 1.51)])
-    assert observed(residuals, levels) == pytest.approx([0, 0.25, 0.5, 0.5, 0.75])
+    assert observed(residuals, levels, Calibration(np.zeros(BINS, np.int64))) == pytest.approx(
+        [0, 0.25, 0.5, 0.5, 0.75]
+    )
 
 
 @pytest.mark.slow
 def test_a_calibrated_run_looks_otherwise_than_one_too_sure_of_itself() -> None:
-    base = only(predicted(), "mean", "std", "queries", "outputs")
+    base = only(predicted(), "mean", "std", "queries", "outputs", "theta", "residual_counts")
     report = make(convergence=[])
     sure = {**base, "std": base["std"] / 3}
     assert pixels(report, "calibration", base) != pixels(report, "calibration", sure)

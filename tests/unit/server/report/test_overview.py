@@ -37,6 +37,11 @@ def test_what_left_the_sites_is_said():
     assert "Of instances that several sites hold" in left("bc3e", bc3e__distribution="column")
     assert "Models that hold rows" in left("sec", **{"sec.allow-row-models": True})
     assert "encrypted" in left("residual", ["residual.Pass"])
+    alone = "what their own columns alone predict of the test rows"
+    assert alone in left("residual", ["residual.Compare"])
+    assert alone in left("residual", ["residual.Lead", "residual.Sealed"], residual__baselines=True)
+    assert alone not in left("residual", ["residual.Lead", "residual.Sealed"], residual__baselines=False)
+    assert alone not in left("residual", ["residual.Fit"], residual__baselines=True)
     assert "at the fusion center" in texts("residual", arrays={"holder": np.array("")})["holdings"]
     assert "at the fusion center" in texts("residual", arrays={"prediction": np.ones(2)})["holdings"]
     assert "at one of them" in texts("residual", arrays={"holder": np.array("b")})["holdings"]

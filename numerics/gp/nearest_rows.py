@@ -1,0 +1,155 @@
+"""An expert of very many rows that predicts a point from the rows nearest to it: its cost hardly grows with the rows.
+
+The Gaussian process of a point's m nearest rows is close to that of all rows, because a kernel forgets what is several
+lengths away (Vecchia 1988; Gramacy and Apley: Local Gaussian process approximation for large computer experiments,
+2015, whose "nearest neighbor" design this is). Near is in the kernel's lengths. A k-d tree finds the rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Float64, Int64
+
+from numerics.gp.coarse_answers import effective_rows
+from numerics.gp.expert import LeftOut, blocks
+from numerics.gp.kernels import Kernel
+from numerics.gp.sketch import Sketch, directions_of
+
+LEARNING_PARTS, LEARNING_ROWS = 5, 500
+"""Neighborhoods whose rows stand for all rows in the search for hyperparameters, and their rows."""
+CHECKED_ROWS = 500
+"""Rows whose residuals stand for those of all rows."""
+_MOST_DIMENSIONS = 10.0
+"""Effective number of inputs beyond which a k-d tree visits more rows than all distances are worth."""
+_JITTER = 1e-10
+"""Added to the variance of a row, as a share of the kernel's."""
+
+
+class NearestRows:
+    """A Gaussian process of the m rows nearest to each query point.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Covariance of the process.
+    theta : ndarray
+        The kernel's parameters and, last, the logarithm of the noise's standard deviation.
+    x, y : ndarray
+        ``(n, d)`` and ``(n,)`` rows in standardized units.
+    m : int
+        Number of rows that predict a point.
+
+    Examples
+    --------
+    >>> from numerics.gp.radial_kernels import SquaredExponential
+    >>> x = np.linspace(0, 1000, 10_001)[:, np.newaxis]
+    >>> expert = NearestRows(SquaredExponential(1), np.log([1.0, 1.0, 0.01]), x, np.sin(x[:, 0]), 30)
+    >>> expert.predict(np.array([[500.0]]), np.zeros((0, 1))).mean.round(3), np.sin([500.0]).round(3)
+    (array([-0.468]), array([-0.468]))
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        theta: Float64[np.ndarray, "p"],
+        x: Float64[np.ndarray, "n d"],
+        y: Float64[np.ndarray, "n"],
+        m: int,
+    ) -> None:
+        from scipy.spatial import cKDTree  # which only a site of many rows needs
+
+        self.kernel, self.params, self.x, self.y = kernel, theta[:-1], x, y
+        self._noise, self._m = float(np.exp(2 * theta[-1])), min(m, len(y))
+        self._lengths = kernel.lengths(self.params)
+        scaled = x / self._lengths
+        self._tree = (
+            cKDTree(scaled, balanced_tree=False, compact_nodes=False)
+            if _dimensions(scaled) <= _MOST_DIMENSIONS
+            else None
+        )
+        self._scaled = scaled if self._tree is None else scaled[:0]
+
+    def predict(self, points: Float[np.ndarray, "q d"], offsets: Float64[np.ndarray, "D d"]) -> Sketch:
+        """Predict at points in standardized units, with features over landmarks at these offsets from each."""
+        points = np.asarray(points, dtype=np.float64)
+        return self._predict(points, self._nearest(points, self._m), offsets)
+
+    def left_out(self, rng: np.random.Generator) -> LeftOut:
+        """Predict some rows, drawn at random, from the rows nearest to each."""
+        rows = rng.permutation(len(self.y))[:CHECKED_ROWS]
+        near = self._nearest(self.x[rows], min(self._m + 1, len(self.y)))
+        # Among equal rows, the row itself need not be the first; where it is not found at all, another one is left out.
+        itself = near == rows[:, np.newaxis]
+        itself[~itself.any(axis=1), -1] = True
+        found = self._predict(self.x[rows], near[~itself].reshape(len(rows), -1), np.zeros((0, self.x.shape[1])))
+        variance = self.kernel.diagonal(self.params, self.x[rows]) - found.explained + self._noise
+        return LeftOut(self.y[rows] - found.mean, variance)
+
+    def _nearest(self, points: Float64[np.ndarray, "q d"], count: int) -> Int64[np.ndarray, "q count"]:
+        if self._tree is None:
+            return _by_distances(self._scaled, points / self._lengths, count)
+        _, near = self._tree.query(points / self._lengths, k=np.arange(1, count + 1))
+        return np.asarray(near, dtype=np.int64)
+
+    def _predict(
+        self, points: Float64[np.ndarray, "q d"], near: Int64[np.ndarray, "q m"], offsets: Float64[np.ndarray, "D d"]
+    ) -> Sketch:
+        q, m, D = len(points), near.shape[1], len(offsets)
+        mean, explained, directions, rows = np.empty(q), np.empty(q), np.empty((q, D)), np.empty(q)
+        for some in blocks(q, 3 * (m + D + 1) ** 2):
+            here = points[some]
+            sets = np.concatenate([self.x[near[some]], here[:, None], here[:, None] + offsets], axis=1)
+            joint = self.kernel.batch(self.params, sets)
+            own, prior = joint[:, :m, :m], joint[:, m, m]
+            np.einsum("qmm->qm", own)[...] += self._noise + _JITTER * prior[:, None]
+            weights = np.linalg.solve(own, joint[:, :m, m : m + 1])[:, :, 0]
+            mean[some] = np.einsum("qm,qm->q", weights, self.y[near[some]])
+            explained[some] = np.clip(np.einsum("qm,qm->q", weights, joint[:, :m, m]), 0.0, prior)
+            rows[some] = effective_rows(weights.T)
+            around = np.einsum("qm,qmd->qd", weights, joint[:, :m, m + 1 :])
+            if D:
+                directions[some] = directions_of(self.kernel, self.params, here, offsets, explained[some], around)
+        return Sketch(mean, explained, directions, rows)
+
+
+def _dimensions(x: Float64[np.ndarray, "n d"]) -> float:
+    """Return the effective number of inputs: d if all vary as much, 1 if one varies much more than the others."""
+    variances = x.var(axis=0)
+    return float(variances.sum() ** 2 / max(float(variances @ variances), np.finfo(np.float64).tiny))
+
+
+def _by_distances(
+    x: Float64[np.ndarray, "n d"], points: Float64[np.ndarray, "q d"], count: int
+) -> Int64[np.ndarray, "q count"]:
+    """Return the rows nearest to each point, by all distances."""
+    near, squares = np.empty((len(points), count), np.int64), np.einsum("nd,nd->n", x, x)
+    for some in blocks(len(points), len(x)):
+        distances = squares - 2.0 * (points[some] @ x.T)
+        near[some] = np.argpartition(distances, count - 1, axis=1)[:, :count]
+    return near
+
+
+def learning_rows(n: int) -> tuple[int, int]:
+    """Return how many neighborhoods, of how many rows each, stand for n rows in the search for hyperparameters.
+
+    Examples
+    --------
+    >>> learning_rows(10**6), learning_rows(1200), learning_rows(60)
+    ((5, 500), (2, 500), (1, 60))
+    """
+    return min(max(n // LEARNING_ROWS, 1), LEARNING_PARTS), min(n, LEARNING_ROWS)
+
+
+def neighborhoods(x: Float64[np.ndarray, "n d"], rng: np.random.Generator) -> Int64[np.ndarray, "parts rows"]:
+    """Return the rows that stand for all in the search for hyperparameters: the nearest to rows drawn at random.
+
+    Rows drawn one by one would be too far from each other to show a short length.
+
+    Examples
+    --------
+    >>> neighborhoods(np.zeros((1200, 2)), np.random.default_rng(0)).shape
+    (2, 500)
+    """
+    parts, size = learning_rows(len(x))
+    centers = x[rng.permutation(len(x))[:parts]]
+    return np.sort(_by_distances(x, centers, size), axis=1)

@@ -1,0 +1,186 @@
+"""Rounds that move the centers: fair Lloyd on sums over all rows (docs/coreset.md, "Refinement").
+
+Each round sends centers and candidate prices. The sites answer as to prices (strategies/coreset/exact_assignment.py),
+and with the sums of their rows at each center. The center takes a Newton step of the prices; a center whose rows are
+nearly fair moves to their mean. The plain centers move by Lloyd's algorithm in the same rounds, so that the price of
+fairness compares centers of the same effort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from numerics.coreset.fairness.assignment import fair_assignment
+from numerics.coreset.fairness.bounds import Bounds
+from numerics.coreset.fairness.clustering import Clustering
+from numerics.coreset.fairness.dual import Pricing
+from numerics.shared.distances import squared_distances
+from numerics.shared.threads import single_threaded
+from protocols.coreset.payloads import Moments, Refine
+from protocols.wire.payload import PayloadError
+from strategies.conversation import Check, Conversation, Tell
+from strategies.coreset.exact_assignment import ATTEMPTS, SILENT, check_masses, sum_over_sites
+from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
+from strategies.coreset.pooled_coreset import PooledCoreset
+from strategies.errors import FusionError
+
+UNFAIR = 0.05
+"""Share of a center's rows that may be too many or too few of their groups; a center with more stays.
+
+Without the limit, centers follow rows that fairness sends elsewhere, and the cost rises (adult, k = 10, 1000 rows)."""
+STILL = 0.01
+"""Largest step of any center, in units of the columns, after which the rounds end."""
+_ROUNDING = 1e-6
+"""Largest relative rounding error of sums over many rows."""
+
+
+def refine_centers(
+    outcome: CoresetOutcome, rounds: int, min_weight: int, min_sites: int
+) -> Conversation[tuple[CoresetOutcome, Float64[np.ndarray, "H k"]]]:
+    """Move fair and plain centers until they are still, in so many rounds at most.
+
+    Return the outcome with these centers, and prices to start from.
+
+    A site that does not answer a round twice is left out of all further ones.
+    """
+    search = _search(outcome, outcome.clustering.assignment.prices)
+    done, everybody = 0, outcome.pool
+    while done < rounds:
+        pool, centers = outcome.pool, outcome.centers
+        shifts, temperatures = search.candidates()
+        ask = Refine(
+            **asdict(centers.how),
+            groups=pool.groups,
+            centers=centers.fair,
+            scale=centers.scale,
+            shifts=shifts,
+            temperatures=temperatures,
+            plain=centers.plain,
+        )
+        check = _check_moments(pool, shifts, centers)
+        answers: dict[str, Moments] = {}
+        for _ in range(ATTEMPTS):
+            missing = [site for site in pool.summaries if site not in answers]
+            if missing and done < rounds:
+                answers |= yield Tell(dict.fromkeys(missing, ask), check=check)
+                done += 1
+        silent = sorted(set(pool.summaries) - set(answers))
+        if silent:
+            pool = pool.without(dict.fromkeys(silent, SILENT))
+            pool.check_enough(min_sites)
+            outcome = replace(outcome, pool=pool)
+            search = _search(outcome, search.shift)
+            continue
+        # The pool's order does not depend on the sites' names, so neither do the sums.
+        answers = {site: answers[site] for site in pool.summaries}
+        sums = [sum_over_sites(answers, m) for m in range(len(shifts))]
+        search.update(sums)
+        adopted = next((each for each in sums if each.masses is search.masses), None)
+        moves = np.zeros(len(centers.fair), bool)
+        fair, plain = centers.fair, _plain(centers, answers, min_weight)
+        if adopted is not None:
+            moves = movable(adopted.masses, pool.bounds(outcome.balance), min_weight)
+            fair = _moved(fair / centers.scale, adopted.sums, adopted.masses.sum(axis=0), moves) * centers.scale
+            if moves.any():
+                search.move()
+        outcome = replace(outcome, centers=replace(centers, fair=fair, plain=plain))
+        steps = np.concatenate([fair - centers.fair, plain - centers.plain]) / centers.scale
+        if moves.all() and np.abs(steps).max() <= STILL:
+            break
+    lost = tuple(site for site in everybody.summaries if site not in outcome.pool.summaries)
+    return replace(outcome, lost=lost, clustering=_reassigned(outcome, everybody, search.shift)), search.shift
+
+
+def _search(outcome: CoresetOutcome, start: Float64[np.ndarray, "H k"]) -> Pricing:
+    pool = outcome.pool
+    scale = outcome.clustering.cost / max(1, int(pool.totals.sum()))
+    k = len(outcome.centers.fair)
+    return Pricing(pool.bounds(outcome.balance), pool.totals, k, scale, start=start, gap=0.0, cools=False)
+
+
+def _reassigned(outcome: CoresetOutcome, everybody: PooledCoreset, prices: Float64[np.ndarray, "H k"]) -> Clustering:
+    """Return the clustering of everybody's points with the centers where they are now."""
+    mean, scale, points = everybody.units[0], outcome.centers.scale, outcome.points
+    centers = (outcome.centers.fair - mean) / scale
+    squared = squared_distances((points.points - mean) / scale, centers)
+    bounds = everybody.bounds(outcome.balance)
+    with single_threaded():
+        try:
+            assignment = fair_assignment(squared, points.weights, points.groups, bounds, prices=prices)
+        except ArithmeticError as error:
+            raise FusionError(f"the points have no fair assignment to the centers that have moved: {error}") from error
+    return replace(outcome.clustering, centers=centers, assignment=assignment, cost=assignment.cost)
+
+
+def movable(masses: Float64[np.ndarray, "H k"], bounds: Bounds, min_weight: int) -> Bool[np.ndarray, "k"]:
+    """Return which centers may move: those of enough rows, hardly any of which are too many or too few of a group.
+
+    Examples
+    --------
+    >>> bounds = Bounds.of(np.array([0.5, 0.5]), alpha=1.0)
+    >>> movable(np.array([[50.0, 60.0, 1.0], [52.0, 40.0, 1.0]]), bounds, min_weight=5)
+    array([ True, False, False])
+    """
+    size = masses.sum(axis=0)
+    excess = np.abs(masses - np.clip(masses, bounds.low[:, None] * size, bounds.high[:, None] * size)).sum(axis=0) / 2
+    return np.asarray((size >= min_weight) & (excess <= UNFAIR * size))
+
+
+def _moved(
+    centers: Float64[np.ndarray, "k d"],
+    sums: Float64[np.ndarray, "k d"],
+    rows: Float64[np.ndarray, "k"],
+    moves: Bool[np.ndarray, "k"],
+) -> Float64[np.ndarray, "k d"]:
+    """Return the centers, those that move at the mean of their rows."""
+    return np.asarray(np.where(moves[:, np.newaxis], sums / np.where(moves, rows, 1.0)[:, np.newaxis], centers))
+
+
+def _plain(centers: ClusterCenters, answers: Mapping[str, Moments], min_weight: int) -> Float64[np.ndarray, "c d"]:
+    """Return the plain centers after one step of Lloyd's algorithm."""
+    rows = np.sum([answer.plain_rows for answer in answers.values()], axis=0).astype(np.float64)
+    sums = np.sum([answer.plain_sums for answer in answers.values()], axis=0)
+    return np.asarray(_moved(centers.plain / centers.scale, sums, rows, rows >= min_weight) * centers.scale)
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def _check_moments(pool: PooledCoreset, shifts: Float64[np.ndarray, "m H k"], centers: ClusterCenters) -> Check:
+    """Return the check that sums are possible: of `check_masses`, and by points and movement of the site."""
+    check_of_masses = check_masses(pool, shifts)
+    unit = centers.scale
+
+    def check(site: str, answer: Moments) -> None:
+        check_of_masses(site, answer)
+        n = int(pool.totals_by_site[site].sum())
+        if (
+            answer.plain_rows.shape != (len(centers.plain),)
+            or (answer.plain_rows < 0).any()
+            or answer.plain_rows.sum() != n
+        ):
+            raise PayloadError(answer.title(), "plain_rows", "are not the rows of the site's points")
+        summary = pool.summaries[site]
+        mean = np.average(summary.points, axis=0, weights=summary.weights)
+        squares = (summary.weights @ (summary.points - mean) ** 2 + summary.movement) / unit**2
+        # A site rounds to its own `min_weight` standard deviations, and sends no lighter point.
+        step = summary.weights.min() * np.sqrt(squares / n)
+        slack = _ROUNDING * (1 + n * (np.abs(mean / unit) + np.sqrt(squares / n)))
+        for field, rows, sums in (
+            ("sums", answer.masses.sum(axis=1), answer.sums),
+            ("plain_sums", answer.plain_rows[np.newaxis], answer.plain_sums[np.newaxis]),
+        ):
+            if sums.shape != (*rows.shape, len(unit)):
+                raise PayloadError(answer.title(), field, f"expected the shape {(*rows.shape, len(unit))}")
+            far = np.abs(sums - rows[..., np.newaxis] * mean / unit)
+            # Cauchy and Schwarz: no rows of the site lie farther from its mean together.
+            possible = np.sqrt(rows[..., np.newaxis] * squares) + step / 2 + slack
+            whole = np.abs(sums.sum(axis=1) - n * mean / unit) > rows.shape[1] * (step / 2 + slack)
+            if not (far <= possible).all() or whole.any():
+                raise PayloadError(answer.title(), field, "are not sums of rows with these points and this movement")
+
+    return check

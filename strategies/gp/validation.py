@@ -1,0 +1,69 @@
+"""Choice among hyperparameters by how well rows are predicted that are left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float64
+
+from numerics.shared.exact_sum import exact_sum
+from protocols.gp.payloads import Errors, Validate
+from protocols.wire.payload import PayloadError
+from strategies.conversation import Check, Conversation, Tell
+from strategies.gp.expert_registry import ExpertRegistry
+from strategies.gp.hyperparameters import Fit, as_answer
+from strategies.secure_aggregation import Masking
+
+
+def choose(
+    registry: ExpertRegistry,
+    fit: Fit,
+    other: Float64[np.ndarray, "p"],
+    kernel: str,
+    max_rows: int,
+    candidates: int,
+    masking: Masking | None = None,
+) -> Conversation[Fit]:
+    """Choose hyperparameters on the way from the likeliest ones to others, by the squared errors of rows left out.
+
+    The likelihood of rows that lie close together prefers short lengths, that of rows far apart long ones. With several
+    hundred rows of either, neither knows which of them predict best from all rows (docs/gp.md).
+
+    Parameters
+    ----------
+    registry : ExpertRegistry
+        The experts.
+    fit : Fit
+        The likeliest hyperparameters of neighborhoods.
+    other : ndarray
+        ``(p,)`` likely ones of rows drawn at random.
+    kernel : str
+        The kernel's text on the wire.
+    max_rows : int
+        Largest number of rows of an expert of fixed rows.
+    candidates : int
+        Number of steps of the way, ends included.
+    masking : Masking, optional
+        Secure aggregation: the center sees the sums over sites only.
+    """
+    share = np.linspace(0.0, 1.0, max(2, candidates))[:, np.newaxis]
+    thetas = (1.0 - share) * fit.theta + share * other
+    asks = {
+        site: Validate(**registry.agreement(site, max_rows), kernel=kernel, thetas=thetas) for site in registry.learning
+    }
+    check = _check_errors(len(thetas))
+    if masking is None:
+        answers: dict[str, Errors] = yield Tell(asks, check=check, needed=False)
+    else:
+        answers = as_answer((yield from masking.total(asks, Errors(np.zeros(len(thetas))))), check)
+    squares = exact_sum([np.zeros(len(thetas)), *(answer.squares for answer in answers.values())])
+    return replace(fit, theta=thetas[np.argmin(squares)], rounds=fit.rounds + 1)
+
+
+def _check_errors(n_candidates: int) -> Check:
+    def check(site: str, answer: Errors) -> None:
+        if len(answer.squares) != n_candidates or answer.squares.min() < 0:
+            raise PayloadError(answer.title(), "squares", f"expected {n_candidates} sums of squares")
+
+    return check
