@@ -52,7 +52,7 @@ class Part:
 
 
 def rows_of(site: Site, *, robust: bool) -> Measurements:
-    """Return the site's rows; `robust`: without those whose output is an outlier.
+    """Return the site's rows; `robust`: without those that have an outlier.
 
     A center that asks for both, in two runs, learns the difference: a real site leaves out ``min-rows`` rows, if any.
     A site that would then have too few rows for an expert keeps all.

@@ -89,7 +89,7 @@ class Settings(ProtocolSettings, prefix="gp"):
         between(0, 0.5),
         words="as many as an expert has",
     )
-    robust: bool = setting(False, "leave out rows whose output is an outlier, and sites that the others contradict")
+    robust: bool = setting(False, "leave out rows with an outlier, and sites that the others contradict")
     queries: str = setting(
         "",
         "the center's file of query points",

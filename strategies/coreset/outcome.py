@@ -70,8 +70,6 @@ class CoresetOutcome:
         Increase of `bound` that better prices are expected to bring.
     lost : tuple of str
         Sites whose points were clustered, and which stopped answering.
-    refined : bool
-        Whether the centers have moved since the points were clustered.
     """
 
     pool: PooledCoreset
@@ -85,7 +83,6 @@ class CoresetOutcome:
     bound: float | None = None
     bound_gain: float = 0.0
     lost: tuple[str, ...] = ()
-    refined: bool = False
 
     def with_counts(
         self,
@@ -194,8 +191,8 @@ class CoresetOutcome:
 
     @property
     def upper_bound(self) -> float:
-        """Cost of the rows if they follow their points, which no prices exceed; infinite after the centers moved."""
-        return np.inf if self.refined or self.lost else self.clustering.cost + self.movement
+        """Cost of the rows if they follow their points, which no prices exceed; infinite if a site was lost."""
+        return np.inf if self.lost else self.clustering.cost + self.movement
 
     @property
     def movement(self) -> float:

@@ -14,14 +14,19 @@ from dataclasses import asdict, replace
 import numpy as np
 from jaxtyping import Bool, Float64
 
+from numerics.coreset.fairness.assignment import fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
+from numerics.coreset.fairness.clustering import Clustering
 from numerics.coreset.fairness.dual import Pricing
+from numerics.shared.distances import squared_distances
+from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import Moments, Refine
 from protocols.wire.payload import PayloadError
 from strategies.conversation import Check, Conversation, Tell
 from strategies.coreset.exact_assignment import ATTEMPTS, SILENT, check_masses, sum_over_sites
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
+from strategies.errors import FusionError
 
 UNFAIR = 0.05
 """Share of a center's rows that may be too many or too few of their groups; a center with more stays.
@@ -43,7 +48,7 @@ def refine_centers(
     A site that does not answer a round twice is left out of all further ones.
     """
     search = _search(outcome, outcome.clustering.assignment.prices)
-    done, everybody = 0, outcome.pool.summaries
+    done, everybody = 0, outcome.pool
     while done < rounds:
         pool, centers = outcome.pool, outcome.centers
         shifts, temperatures = search.candidates()
@@ -86,8 +91,8 @@ def refine_centers(
         steps = np.concatenate([fair - centers.fair, plain - centers.plain]) / centers.scale
         if moves.all() and np.abs(steps).max() <= STILL:
             break
-    lost = tuple(site for site in everybody if site not in outcome.pool.summaries)
-    return replace(outcome, lost=lost, refined=True), search.shift
+    lost = tuple(site for site in everybody.summaries if site not in outcome.pool.summaries)
+    return replace(outcome, lost=lost, clustering=_reassigned(outcome, everybody, search.shift)), search.shift
 
 
 def _search(outcome: CoresetOutcome, start: Float64[np.ndarray, "H k"]) -> Pricing:
@@ -95,6 +100,20 @@ def _search(outcome: CoresetOutcome, start: Float64[np.ndarray, "H k"]) -> Prici
     scale = outcome.clustering.cost / max(1, int(pool.totals.sum()))
     k = len(outcome.centers.fair)
     return Pricing(pool.bounds(outcome.balance), pool.totals, k, scale, start=start, gap=0.0, cools=False)
+
+
+def _reassigned(outcome: CoresetOutcome, everybody: PooledCoreset, prices: Float64[np.ndarray, "H k"]) -> Clustering:
+    """Return the clustering of everybody's points with the centers where they are now."""
+    mean, scale, points = everybody.units[0], outcome.centers.scale, outcome.points
+    centers = (outcome.centers.fair - mean) / scale
+    squared = squared_distances((points.points - mean) / scale, centers)
+    bounds = everybody.bounds(outcome.balance)
+    with single_threaded():
+        try:
+            assignment = fair_assignment(squared, points.weights, points.groups, bounds, prices=prices)
+        except ArithmeticError as error:
+            raise FusionError(f"the points have no fair assignment to the centers that have moved: {error}") from error
+    return replace(outcome.clustering, centers=centers, assignment=assignment, cost=assignment.cost)
 
 
 def movable(masses: Float64[np.ndarray, "H k"], bounds: Bounds, min_weight: int) -> Bool[np.ndarray, "k"]:
