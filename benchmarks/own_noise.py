@@ -1,7 +1,7 @@
 """gp where sites measure with noise of their own: ``python -m benchmarks.own_noise``.
 
-Four sites of 100 rows of two inputs, anywhere in the same square, observe one drawn function: two with a noise of .05, two
-with .6. Errors are those of the function; coverage is that of observations, by each of the instruments as often.
+Four sites of 100 rows of two inputs, in the same square, observe one drawn function: two with a noise of .05, two with .6.
+Errors are those of the function; coverage is that of observations, by each of the instruments as often.
 """
 
 from __future__ import annotations
