@@ -1,6 +1,6 @@
 """gp where sites measure with noise of their own: ``python -m benchmarks.own_noise``.
 
-Four sites of 100 rows of two inputs, in the same square, observe one drawn function: two with a noise of .05, two with .6.
+Four sites of 100 rows of two inputs observe one drawn function in the same square: two with a noise of .05, two of .6.
 Errors are those of the function; coverage is that of observations, by each of the instruments as often.
 """
 
