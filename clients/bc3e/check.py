@@ -50,7 +50,7 @@ def describe(
     return [
         *used,
         "",
-        *_row_lines(ensemble, k),
+        *_row_lines(ensemble, k, confusion=config.get("bc3e.reliability") != "none"),
         "",
         *_shared_lines(
             ensemble,
@@ -116,8 +116,11 @@ def _base(column: str) -> str:
     return soft[1] if soft else column
 
 
-def _row_lines(ensemble: Ensemble, k: int) -> list[str]:
-    """Return lines on what leaves the site if each site holds instances of its own."""
+def _row_lines(ensemble: Ensemble, k: int, *, confusion: bool) -> list[str]:
+    """Return lines on what leaves the site if each site holds instances of its own.
+
+    `confusion` is whether classifiers have confusion matrices.
+    """
     classes = str(k) if k else "k"
     lines = ["What would leave this site, row distribution (each site holds its own instances)"]
     lines += ["  once: the number of rows, the models' names with their numbers of classes or clusters, and whether"]
@@ -133,15 +136,18 @@ def _row_lines(ensemble: Ensemble, k: int) -> list[str]:
         lines += [f"    {name}: a table of {classes} x {size} expected counts, whose column sums are"]
         lines += [f"      {sums}"]
     total = sum(n_values(labels) for labels in ensemble.clusterings.values())
+    if confusion:
+        for name in ensemble.classifiers:
+            lines += [f"    {name}: a table of {classes} x {classes} expected counts of right and wrong labels, whose"]
+            lines += ["      column sums are the numbers of its labels (none with bc3e.reliability=none)"]
+        total += k * len(ensemble.classifiers)
     lines += [f"    the number of instances, {ensemble.n}"]
     lines += [f"    {classes} numbers: the logarithms of the class probabilities, summed over all instances"]
     lines += ["    1 number: this site's part of the bound"]
     lines += [
         "  The rounds together tell the center the joint counts of all labels, of all models at once (of the sum over"
     ]
-    lines += [
-        "    sites where masked). Labels of clusters of fewer than 5 rows enter no sum (min-rows of the policy raises"
-    ]
+    lines += ["    sites where masked). Labels of fewer than 5 rows enter no sum (min-rows of the policy raises"]
     lines += ["    it); combinations of labels that few rows have do, unless the node's min-combination withholds them"]
     lines += [f"  together {k * (total + 1) + 2 if k else f'k x {total + 1} + 2'} numbers a round, however many rows"]
     if ensemble.truth is not None:

@@ -72,7 +72,7 @@ def told_labels(part: Ensemble, names: Collection[str], site: Site) -> Ensemble:
     part : Ensemble
         Labels of the private instances.
     names : collection of str
-        Clusterings whose sums leave the site.
+        Clusterings, and confusion matrices, whose sums leave the site.
     site : Site
         The site.
     """
@@ -104,7 +104,9 @@ def check_step(ask: EStep, site: Site) -> None:
         return
     name, counter = f"step {ask.step} {site.lane}", f"steps {site.lane}"
     taken = site.commitments.count(counter, 0)
-    if ask.step + 1 < taken or not site.commitments.keeps(name, ask.alpha, ask.clusterings, *ask.beta, ask.accepted):
+    if ask.step + 1 < taken or not site.commitments.keeps(
+        name, ask.alpha, ask.clusterings, *ask.beta, ask.accepted, ask.draws
+    ):
         raise SiteFault(Fault.MALFORMED_ASK, "steps of a fit only rise, each with one set of parameters")
     site.commitments.count(counter, ask.step + 1 - taken)
 

@@ -17,7 +17,7 @@ from clients.bc3e.consent import (
     refuse_single_model,
     told_labels,
 )
-from clients.bc3e.results import count_right, threads, write_theta
+from clients.bc3e.results import count_right, threads, write_theta, write_unsure
 from clients.bc3e.saved_tables import save_tables
 from clients.dispatch import answers
 from clients.keys import shared_secret
@@ -29,12 +29,23 @@ from numerics.bc3e.anderson import ParameterBlock
 from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble, n_values
 from numerics.bc3e.grid import one_to_grid
-from numerics.bc3e.m_step import initial_beta, maximize_beta, smoothing_bound
+from numerics.bc3e.reliability import (
+    class_evidence,
+    class_probabilities,
+    decisions,
+    first_table,
+    is_confusion,
+    maximize_table,
+    prior_bound,
+    share_right,
+    table_names,
+)
 from numerics.bc3e.responsibilities import likelihood_table
 from protocols.bc3e.payloads import (
     LARGEST_TABLE,
     MOST_BITS,
     MOST_CLASSES,
+    MOST_DRAWS,
     MOST_SWEEPS,
     Conclude,
     EStep,
@@ -89,10 +100,10 @@ def setup(ask: Setup, site: Site) -> Starts:
     """Keep the setup in the memory, and answer with the start of the shared instances."""
     shard: Ensemble = site.shard
     refuse_single_model(site)  # even if the center sent no `Survey`
-    check_places(ask.own, len(shard.clusterings), "own clusterings")
+    check_places(ask.own, len(ask.clusterings), "own clusterings")
     _check_sizes(ask, shard)
     agree_on(ask.shared, site)
-    own = np.zeros(len(shard.clusterings), np.int64)
+    own = np.zeros(len(ask.clusterings), np.int64)
     own[ask.own] = 1
     site.memory["own"] = own
     site.memory["shared"] = ask.shared
@@ -108,11 +119,16 @@ def _check_sizes(ask: Setup, shard: Ensemble) -> None:
     in_range = (
         1 <= k <= MOST_CLASSES
         and 0 <= ask.grid_bits <= MOST_BITS
-        and len(widths) == len(shard.clusterings)
+        and len(widths) == len(ask.clusterings)
+        and any(list(ask.clusterings) == _table_names(shard, confusion=confusion) for confusion in (False, True))
         and ((widths >= 1) & (widths <= LARGEST_TABLE // k)).all()
     )
     if not in_range:
         raise SiteFault(Fault.MALFORMED_ASK, "the numbers of classes, clusters or bits are out of range")
+
+
+def _table_names(shard: Ensemble, *, confusion: bool) -> list[str]:
+    return table_names(shard.classifiers, shard.clusterings, confusion=confusion)
 
 
 # -- E-step -----------------------------------------------------------------------------------------------------------
@@ -130,11 +146,11 @@ class _FitState:
     site : Site
         The site, in the lane of the fit.
     own : list of str
-        Clusterings that this site alone holds.
+        Tables of models that this site alone holds.
     shared : ndarray
         ``(s,)`` places of the shared instances, in the order of the setup.
     n_clusters : dict of int
-        Number of clusters, by clustering.
+        Number of columns, by table.
     set_up : bool
         Whether the memory holds the setup.
     """
@@ -148,9 +164,9 @@ class _FitState:
     @classmethod
     def of(cls, site: Site) -> _FitState:
         setup = site.in_lane(str(site.repetition)).memory
-        names = list(site.shard.clusterings)
         if "own" not in setup:
             return cls(site, [], np.zeros(0, np.int64), {}, set_up=False)
+        names = _table_names(site.shard, confusion=len(setup["own"]) > len(site.shard.clusterings))
         own = [name for name, is_own in zip(names, setup["own"], strict=True) if is_own]
         return cls(site, own, setup["shared"], dict(zip(names, setup["n_clusters"].tolist(), strict=True)))
 
@@ -177,7 +193,7 @@ class _FitState:
     def load_block(self, name: str, ask: EStep) -> ParameterBlock:
         """Return the parameters of an own clustering: at the first step their start, later those in the memory."""
         if ask.step == 0:
-            return ParameterBlock(initial_beta(name, len(ask.alpha), self.n_clusters[name], ask.start))
+            return ParameterBlock(first_table(name, len(ask.alpha), self.n_clusters[name], ask.start))
         return self.stored_block(name)
 
     def stored_block(self, name: str) -> ParameterBlock:
@@ -203,13 +219,15 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
 
     The E-step is eqs. (5) and (6), and the sums are those of eqs. (7) to (9), of Acharya et al. (2011).
     """
-    if not (0 <= ask.grid_bits <= MOST_BITS and 0 <= ask.max_sweeps <= MOST_SWEEPS and ask.smoothing >= 0):
+    in_range = 0 <= ask.grid_bits <= MOST_BITS and 0 <= ask.max_sweeps <= MOST_SWEEPS and 0 <= ask.draws <= MOST_DRAWS
+    if not (in_range and ask.smoothing >= 0):
         raise SiteFault(Fault.MALFORMED_ASK, "the settings of the E-step are out of range")
     state = _FitState.of(site)
     tables = {name: likelihood_table(beta) for name, beta in zip(ask.clusterings, ask.beta, strict=True)}
-    if not set(tables) | set(state.own) >= set(site.shard.clusterings):
+    held = _table_names(site.shard, confusion=ask.draws > 0)
+    if not set(tables) | set(state.own) >= set(held):
         raise SiteFault(Fault.STALE_MEMORY, "the ask lacks a clustering that this site holds")
-    tables = {name: table for name, table in tables.items() if name in site.shard.clusterings}
+    tables = {name: table for name, table in tables.items() if name in held}
     for name in state.own:
         block = state.load_block(name, ask)
         if ask.step > 0:
@@ -218,17 +236,22 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
         tables[name] = likelihood_table(block.x)
     for name, table in tables.items():
         site.memory[f"table/{name}"] = table
-    site.memory["settings"] = np.array([ask.grid_bits, ask.smoothing])
+    site.memory["settings"] = np.array([ask.grid_bits, ask.smoothing, ask.draws])
 
     part = told_labels(state.private_part(), set(tables) - set(state.own), site)
-    settings = EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps)
-    start = _initial_gamma(ask, site, part)
+    settings = EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps, ask.draws)
+    start, classes = _initial_gamma(ask, site, part)
     # This check comes after those for a lost memory, so that the center can send the setup again.
     if not keeps_setup(state.shared, site):
         raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
     check_step(ask, site)
-    gamma, contribution = e_step(ask.alpha, tables, part.classifiers, part.clusterings, start, settings, threads())
+    gamma, contribution = e_step(
+        ask.alpha, tables, part.classifiers, part.clusterings, start, settings, threads(), classes
+    )
     site.memory["gamma"] = gamma
+    site.memory["decisions"] = decisions(gamma, ask.alpha if ask.draws else np.zeros(0))
+    if classes is not None:
+        site.memory["classes"] = classes
     for name in state.own:
         site.memory[f"own/{name}/mass-private"] = contribution.mass[name]
         site.memory[f"own/{name}/mass"] = contribution.mass[name]
@@ -240,20 +263,25 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
         ),
         contribution.log_theta,
         contribution.bound,
+        int(np.count_nonzero(site.memory["decisions"] != site.memory["decisions-before"])),
     )
 
 
 def _finish_step(state: _FitState, name: str, block: ParameterBlock, ask: EStep) -> None:
     """Do the M-step of an own clustering (eq. 7), and combine it with earlier ones by the fusion center's weights."""
     if ask.accepted:
-        block.accept(maximize_beta(state.recall(f"own/{name}/mass"), ask.grid_bits, ask.smoothing))
+        block.accept(maximize_table(name, state.recall(f"own/{name}/mass"), ask.grid_bits, ask.smoothing))
     else:
         block.forget()
     block.move(ask.weights)
 
 
-def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray, "k n"]:
-    """Return the start of the private instances: cold, or the gamma of the last E-step that was accepted.
+def _initial_gamma(
+    ask: EStep, site: Site, part: Ensemble
+) -> tuple[Float64[np.ndarray, "k n"], Int64[np.ndarray, "k n"] | None]:
+    """Return the start of the private instances: cold, or gamma and classes of the last E-step that was accepted.
+
+    The classes are None where classifiers vote.
 
     If the center repeats an ask, as with secure aggregation, the start is the same again. A site that joins late starts
     cold: its instances reach the same fixed point, up to the tolerance.
@@ -268,15 +296,17 @@ def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray
         raise SiteFault(Fault.STALE_MEMORY, f"gamma is not in the memory of lane {site.lane}")
     repeated = "step" in memory and ask.step == memory["step"]
     memory["step"] = np.array(ask.step)
-    if ask.step > 0 and (repeated or not ask.accepted) and "gamma-before" in memory:
-        return memory["gamma-before"]
-    if ask.step > 0 and "gamma" in memory:
-        memory["gamma-before"] = memory["gamma"]
-        return memory["gamma"]
-    start = cold_start(part.classifiers, part.clusterings, part.n, len(ask.alpha), ask.grid_bits)
-    gamma = add_alpha(ask.alpha, start, ask.grid_bits)
-    memory["gamma-before"] = gamma
-    return gamma
+    names = ("gamma", "decisions", "classes") if ask.draws else ("gamma", "decisions")
+    if not (ask.step > 0 and (repeated or not ask.accepted) and "gamma-before" in memory):
+        if ask.step > 0 and "gamma" in memory:
+            for name in names:
+                memory[f"{name}-before"] = memory[name]
+        else:
+            start = cold_start(part.classifiers, part.clusterings, part.n, len(ask.alpha), ask.grid_bits)
+            memory["gamma-before"] = add_alpha(ask.alpha, start, ask.grid_bits)
+            memory["classes-before"] = np.zeros(start.shape, np.int64)
+            memory["decisions-before"] = np.full(part.n, -1)
+    return memory["gamma-before"], memory["classes-before"].copy() if ask.draws else None
 
 
 @answers(Sweep)
@@ -296,19 +326,35 @@ def sweep(ask: Sweep, site: Site) -> Shares:
     log_weights[:, ask.active] = ask.log_weights
     memory["log-weights"] = log_weights
 
-    tables = {name: state.recall(f"table/{name}") for name in site.shard.clusterings}
-    bits, smoothing = int(state.recall("settings")[0]), float(memory["settings"][1])
-    share, mass, bound = shares(tables, part.classifiers, part.clusterings, log_weights, bits)
+    bits, smoothing, draws = int(state.recall("settings")[0]), float(memory["settings"][1]), memory["settings"][2]
+    tables = {name: state.recall(f"table/{name}") for name in _table_names(site.shard, confusion=draws > 0)}
+    classes = _shared_classes(ask, memory, log_weights.shape) if draws else None
+    share, mass, bound = shares(tables, part.classifiers, part.clusterings, log_weights, bits, classes)
     products = np.zeros(0, np.int64)
     for name in state.own:
         block = state.stored_block(name)
         total = state.recall(f"own/{name}/mass-private") + mass[name]
         memory[f"own/{name}/mass"] = total
-        newest = block.products(maximize_beta(total, bits, smoothing))
+        newest = block.products(maximize_table(name, total, bits, smoothing))
         products = newest if not products.size else products + newest
-        bound += one_to_grid(smoothing_bound(block.x, smoothing), bits)
-    common = tuple(table for name, table in mass.items() if name not in state.own)
-    return Shares(share[:, ask.active], common, bound, products)
+        bound += one_to_grid(prior_bound(name, block.x, smoothing), bits)
+    common = tuple(mass[name] for name in sorted(mass) if name not in state.own)
+    answer = Shares(share[:, ask.active], common, bound, products)
+    if draws and ask.first:
+        evidence = class_evidence(tables, part.classifiers, part.n, len(log_weights), bits)
+        answer = replace(answer, evidence=evidence[:, ask.active])
+    return answer
+
+
+def _shared_classes(ask: Sweep, memory: Memory, shape: tuple[int, ...]) -> Int64[np.ndarray, "k s"]:
+    """Return the responsibilities of the classes of all shared instances; those of the ask are new."""
+    if ask.classes.shape != ask.log_weights.shape:
+        raise SiteFault(Fault.MALFORMED_ASK, "the sweep lacks the classes of its instances")
+    known = "shared-classes" in memory and memory["shared-classes"].shape == shape
+    classes = memory["shared-classes"].copy() if known else np.zeros(shape, np.int64)
+    classes[:, ask.active] = ask.classes
+    memory["shared-classes"] = classes
+    return classes
 
 
 # -- conclusion -------------------------------------------------------------------------------------------------------
@@ -325,25 +371,31 @@ def conclude(ask: Conclude, site: Site) -> Tally:
             Fault.STALE_MEMORY, f"the ask has {ask.gamma.shape[1]} shared instances; the memory has {state.shared.size}"
         )
     check_places(ask.counted, state.shared.size, "counted instances")
+    if len(ask.alpha) not in (0, len(ask.gamma)) or not (ask.alpha > 0).all():
+        raise SiteFault(Fault.MALFORMED_ASK, "alpha of the ask is not one of its classes")
     private = state.recall("gamma" if ask.accepted else "gamma-before")
     gamma = np.empty((len(private), shard.n))
     mask = state.private()
     gamma[:, mask] = private
     gamma[:, state.shared] = ask.gamma
     commit_to(f"conclude {site.repetition}", site, ask, gamma)
-    theta = (gamma / gamma.sum(axis=0)).T
+    theta = class_probabilities(gamma, ask.alpha)
     write_theta(site, shard, theta, prediction.FILE if predicts else "theta.csv")
+    reliability, unsure = np.zeros(0), write_unsure(site, shard, theta, ask.abstain)
     if not predicts:
-        _write_own_beta(site, state, accepted=ask.accepted)
+        tables = _write_own_tables(site, state, accepted=ask.accepted)
+        confusion = [table for name, table in sorted(tables.items()) if is_confusion(name)]
+        reliability = np.array([share_right(ask.alpha, table) for table in confusion])
 
     counted = mask.copy()
     counted[state.shared[ask.counted]] = True
     tally = count_right(shard, theta, private=mask, counted=counted, fewest=site.policy.min_rows)
-    return replace(tally, withheld=0 if predicts else int(site.memory.get("withheld", 0)))
+    withheld = 0 if predicts else int(site.memory.get("withheld", 0))
+    return replace(tally, withheld=withheld, reliability=reliability, unsure=unsure)
 
 
-def _write_own_beta(site: Site, state: _FitState, *, accepted: bool) -> None:
-    """Write ``beta.npz``, the ``(k, k_m)`` tables of the clusterings that this site alone holds, and save them by run.
+def _write_own_tables(site: Site, state: _FitState, *, accepted: bool) -> dict[str, Float64[np.ndarray, "k _"]]:
+    """Write ``beta.npz``, the ``(k, k_m)`` tables of models that this site alone holds, save them by run, return them.
 
     If the last E-step was not accepted, the tables are those of the E-step before.
     """
@@ -353,3 +405,4 @@ def _write_own_beta(site: Site, state: _FitState, *, accepted: bool) -> None:
         site.write("beta.npz", lambda temporary: write_arrays(temporary, tables))
     if state.set_up:
         save_tables(site, site.session, tables)
+    return tables

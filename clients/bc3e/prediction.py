@@ -16,10 +16,18 @@ from clients.site import Site
 from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble, Labels
 from numerics.bc3e.grid import MAX_BITS
+from numerics.bc3e.reliability import (
+    class_evidence,
+    class_probabilities,
+    confusion_of,
+    is_confusion,
+    table_names,
+)
 from numerics.bc3e.responsibilities import likelihood_table
 from protocols.bc3e.payloads import (
     MOST_BITS,
     MOST_CLASSES,
+    MOST_DRAWS,
     MOST_SWEEPS,
     Predict,
     Predicted,
@@ -45,9 +53,9 @@ def predict(ask: Predict, site: Site) -> Predicted:
     commit_to("predict", site, ask)
     tables = dict(zip(ask.clusterings, ask.beta, strict=True))
     shard = _known_part(site.shard, len(ask.alpha), tables)
-    settings = EStepSettings(MAX_BITS, ask.tolerance, ask.max_sweeps)
+    settings = EStepSettings(MAX_BITS, ask.tolerance, ask.max_sweeps, ask.draws)
     gamma = _converge(shard, ask.alpha, tables, settings)
-    theta = np.asarray((gamma / gamma.sum(axis=0)).T)
+    theta = class_probabilities(gamma, ask.alpha if ask.draws else np.zeros(0))
     write_theta(site, shard, theta, FILE)
     every_instance = np.ones(shard.n, bool)
     tally = count_right(shard, theta, private=every_instance, counted=every_instance, fewest=site.policy.min_rows)
@@ -68,10 +76,10 @@ def start_prediction(ask: PredictShared, site: Site) -> Starts:
     _check_parameters(ask)
     agree_on(ask.shared, site)
     commit_to("predict", site, ask)
-    k, settings = len(ask.alpha), EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps)
+    k, settings = len(ask.alpha), EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps, ask.draws)
     tables: dict[str, Float64[np.ndarray, "k _"]] = dict(zip(ask.clusterings, ask.beta, strict=True))
-    if site.shard.clusterings.keys() - tables.keys():
-        # The center has no table of a clustering that only one site held in the earlier run.
+    if set(table_names(site.shard.classifiers, site.shard.clusterings, confusion=ask.draws > 0)) - tables.keys():
+        # The center has no table of a model that only one site held in the earlier run.
         tables = {**load_tables(site, ask.session, k), **tables}
     shard = _known_part(site.shard, k, tables)
     private = np.ones(shard.n, bool)
@@ -80,8 +88,8 @@ def start_prediction(ask: PredictShared, site: Site) -> Starts:
     memory["own"] = np.zeros(len(site.shard.clusterings), np.int64)
     memory["n_clusters"] = np.zeros(len(site.shard.clusterings), np.int64)
     memory["shared"] = ask.shared
-    memory["predicting"] = np.array([k, ask.grid_bits])
-    for name in shard.clusterings:
+    memory["predicting"] = np.array([k, ask.grid_bits, ask.draws])
+    for name in table_names(shard.classifiers, shard.clusterings, confusion=ask.draws > 0):
         memory[f"known/{name}"] = tables[name]
     memory["gamma"] = _converge(shard.rows(private), ask.alpha, tables, settings)
     part = shard.rows(ask.shared)
@@ -95,21 +103,26 @@ def is_predicting(site: Site) -> bool:
 
 def known_labels(site: Site) -> Ensemble:
     """Return those of the site's labels that the earlier run had."""
-    k, _ = site.memory["predicting"].tolist()
+    k, *_ = site.memory["predicting"].tolist()
     return _known_part(site.shard, k, _known_tables(site), level=logging.DEBUG)
 
 
 def sweep_fixed(ask: Sweep, site: Site, shared: Int64[np.ndarray, "s"]) -> Shares:
     """Return the site's part of gamma at fixed parameters, without the sums that only an M-step needs."""
     check_places(ask.active, len(shared), "active instances")
-    k, bits = site.memory["predicting"].tolist()
-    if len(ask.log_weights) != k:
+    k, bits, draws = site.memory["predicting"].tolist()
+    if len(ask.log_weights) != k or (draws and ask.classes.shape != ask.log_weights.shape):
         raise SiteFault(Fault.MALFORMED_ASK, f"the ask has scores of {len(ask.log_weights)} classes; there are {k}")
     tables = _known_tables(site)
     part = _known_part(site.shard.rows(shared[ask.active]), k, tables, level=logging.DEBUG)
     likelihoods = {name: likelihood_table(table) for name, table in tables.items()}
-    share, _, _ = shares(likelihoods, part.classifiers, part.clusterings, ask.log_weights, bits)
-    return Shares(share, (), 0, np.zeros(0, np.int64))
+    classes = ask.classes if draws else None
+    share, _, _ = shares(likelihoods, part.classifiers, part.clusterings, ask.log_weights, bits, classes)
+    answer = Shares(share, (), 0, np.zeros(0, np.int64))
+    if draws and ask.first:
+        evidence = class_evidence(likelihoods, part.classifiers, part.n, k, bits)
+        answer = replace(answer, evidence=evidence)
+    return answer
 
 
 def _known_tables(site: Site) -> Tables:
@@ -129,9 +142,13 @@ def _check_parameters(ask: Predict | PredictShared) -> None:
         and bool((ask.alpha > 0).all())
         and len(set(ask.clusterings)) == len(ask.clusterings) == len(ask.beta)
         and all(table.shape[1] >= 1 and (table >= 0).all() for table in ask.beta)
+        and all(
+            table.shape[1] == k for name, table in zip(ask.clusterings, ask.beta, strict=True) if is_confusion(name)
+        )
         and ask.tolerance >= 0
         and 1 <= ask.max_sweeps <= MOST_SWEEPS
         and 0 <= getattr(ask, "grid_bits", 0) <= MOST_BITS
+        and 0 <= ask.draws <= MOST_DRAWS
     )
     if not in_range:
         raise SiteFault(Fault.MALFORMED_ASK, "alpha, beta or the settings of the E-step are out of range")
@@ -142,7 +159,8 @@ def _converge(
 ) -> Float64[np.ndarray, "k n"]:
     """Iterate the E-step at fixed parameters from the cold start, and return gamma."""
     start = cold_start(shard.classifiers, shard.clusterings, shard.n, len(alpha), settings.bits)
-    likelihoods = {name: likelihood_table(tables[name]) for name in shard.clusterings}
+    names = table_names(shard.classifiers, shard.clusterings, confusion=settings.draws > 0)
+    likelihoods = {name: likelihood_table(tables[name]) for name in names}
     gamma = add_alpha(alpha, start, settings.bits)
     gamma, _ = e_step(alpha, likelihoods, shard.classifiers, shard.clusterings, gamma, settings, threads())
     return gamma
@@ -158,7 +176,7 @@ def _known_part(shard: Ensemble, k: int, tables: Tables, *, level: int = logging
     SiteFault
         If the site has clusterings, and the earlier run had none of them.
     """
-    sizes = {name: table.shape[1] for name, table in tables.items()}
+    sizes = {name: table.shape[1] for name, table in tables.items() if not is_confusion(name)}
     clusterings = {
         name: _within(labels, sizes[name], name, level) for name, labels in shard.clusterings.items() if name in sizes
     }
@@ -171,6 +189,10 @@ def _known_part(shard: Ensemble, k: int, tables: Tables, *, level: int = logging
     for name in shard.clusterings.keys() - sizes.keys():
         logger.log(level, "%s is ignored: the earlier run (from) had no such clustering", name)
     classifiers = {name: _within(labels, k, name, level) for name, labels in shard.classifiers.items()}
+    if any(map(is_confusion, tables)):
+        for name in [name for name in classifiers if confusion_of(name) not in tables]:
+            logger.log(level, "%s is ignored: the earlier run (from) had no such classifier", name)
+            del classifiers[name]
     return replace(shard, classifiers=classifiers, clusterings=clusterings)
 
 

@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float64, Int64, Shaped
 
 from clients.site import Site
 from common.csv_text import csv_text
 from common.files import encode_text
 from numerics.bc3e.e_step import votes
 from numerics.bc3e.ensemble import Ensemble, Labels, present
-from protocols.bc3e.payloads import Tally
+from protocols.bc3e.payloads import LEVELS, Tally
 
 
 def threads() -> int:
@@ -30,6 +30,35 @@ def write_theta(site: Site, shard: Ensemble, theta: Float64[np.ndarray, "n k"], 
     probabilities = {f"theta_{i}": column for i, column in enumerate(theta.T)}
     text = csv_text({"entity": entity, **probabilities, "class": theta.argmax(axis=1)})
     site.write(name, partial(Path.write_bytes, data=encode_text(text)))
+
+
+UNSURE = "unsure.csv"
+
+
+def write_unsure(site: Site, shard: Ensemble, theta: Float64[np.ndarray, "n k"], below: float) -> int:
+    """Write a CSV file with the instances whose class has a smaller probability than `below`; return their number.
+
+    If `below` is 0 no file is written.
+    """
+    sure = theta.max(axis=1, initial=0.0)
+    unsure = np.flatnonzero(sure < below)
+    if below > 0 and site.directory is not None:
+        entity = np.arange(shard.n) if shard.entity is None else shard.entity
+        columns = {"entity": entity[unsure], "class": theta.argmax(axis=1)[unsure], "probability": sure[unsure]}
+        site.write(UNSURE, partial(Path.write_bytes, data=encode_text(csv_text(columns))))
+    return len(unsure)
+
+
+def _count_sure(
+    theta: Float64[np.ndarray, "n k"], truth: Labels, counted: Shaped[np.ndarray, "n"], fewest: int
+) -> tuple[Int64[np.ndarray, "levels"], Int64[np.ndarray, "levels"]]:
+    """Count decisions, and right ones, by their probability; 0 where a count, or the rest, is over too few."""
+    sure = theta[counted].max(axis=1, initial=0.0)
+    right = theta[counted].argmax(axis=1) == truth[counted]
+    above = sure >= np.array(LEVELS)[:, np.newaxis]
+    counts, rest = above.sum(axis=1), (~above).sum(axis=1)
+    told = ((counts == 0) | (counts >= fewest)) & ((rest == 0) | (rest >= fewest))
+    return np.where(told, counts, 0), np.where(told, (above & right).sum(axis=1), 0)
 
 
 def count_right(
@@ -75,8 +104,11 @@ def count_right(
     for name, labels in shard.classifiers.items():
         decided = labels.argmax(axis=1) if labels.ndim == 2 else labels
         add(name, decided, known & present(labels))
+    sure, sure_correct = _count_sure(theta, truth, known & counted, fewest)
     return Tally(
         tuple(tallies),
         np.array([correct for correct, _ in tallies.values()], np.int64),
         np.array([total for _, total in tallies.values()], np.int64),
+        sure=sure,
+        sure_correct=sure_correct,
     )

@@ -22,6 +22,7 @@ from clients.data import (
 from clients.data.columns import Tables, of_each
 from clients.data.entities import entity_names
 from numerics.bc3e.ensemble import Ensemble, Labels
+from numerics.bc3e.reliability import is_confusion
 
 DEFAULT_CLASSES = "class_*"
 DEFAULT_CLUSTERS = "cluster_*"
@@ -57,6 +58,8 @@ def open_shard(config: Mapping[str, object]) -> Ensemble:
 def labels_of(loaded: Table | Ensemble, config: Mapping[str, object]) -> Ensemble:
     """Return the labels of a table, or of an ensemble; errors are those of `open_shard`."""
     ensemble = loaded if isinstance(loaded, Ensemble) else ensemble_from_table(loaded, config)
+    for name in filter(is_confusion, ensemble.clusterings):
+        raise DataError(f"a clustering cannot be called {name!r}; rename its column", "bad-configuration")
     for name in ensemble.classifiers:
         if name in _RESERVED or name.endswith("_se"):
             raise DataError(

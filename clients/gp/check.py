@@ -11,7 +11,7 @@ from clients.cost import Work, cost_lines
 from clients.data import DataError, Table, cell_name, load, setting
 from clients.data.table import own_number
 from clients.gp.shard import lone_queries, measurements_of
-from numerics.gp.measurements import LIMIT, Measurements
+from numerics.gp.measurements import INPUT_LIMIT, LIMIT, Measurements
 from numerics.gp.nearest_rows import learning_rows
 from protocols.gp.settings import Consents, Settings
 
@@ -132,10 +132,12 @@ def _answers(rows: Measurements, config: Mapping[str, object]) -> dict[str, list
 def _warnings(rows: Measurements, table: Table, target: str, least: int, experts: int) -> list[str]:
     named = [*zip(rows.features, rows.x.T, strict=True), (target, rows.y)]
     lines = [f"  {name}: every row has the same value" for name, values in named if np.ptp(values) == 0]
-    outliers = np.flatnonzero(rows.outliers)
-    if len(outliers):
+    cells = rows.outlying_cells
+    for place in np.flatnonzero(cells.any(axis=0)).tolist():
+        outliers = np.flatnonzero(cells[:, place])
+        name, limit = ((*rows.features, target)[place], LIMIT if place == len(rows.features) else INPUT_LIMIT)
         lines += [
-            f"  {cell_name(table, target, int(outliers[0]))}: beyond {LIMIT:g} deviations of the median of {target}, as"
+            f"  {cell_name(table, name, int(outliers[0]))}: beyond {limit:g} deviations of the median of {name}, as"
             f" {len(outliers)} of {rows.n} rows are.",
             "    A wrong cell ruins what the site predicts around it; a run with gp.robust=true leaves these rows out",
         ]

@@ -15,6 +15,7 @@ from jaxtyping import Float64, Int64, Shaped
 
 from numerics.bc3e.ensemble import Labels, present
 from numerics.bc3e.grid import from_grid, to_grid
+from numerics.bc3e.reliability import class_bound, class_evidence, class_responsibilities, confusion_of
 from numerics.bc3e.responsibilities import (
     LabeledBlock,
     Table,
@@ -43,7 +44,8 @@ class Contribution:
     n : int
         Number of instances.
     mass : dict[str, ndarray]
-        By clustering, ``T_mij = sum_n phi_nmi [w2_nm = j]`` (eq. 7), ``(k, k_m)``.
+        By clustering, ``T_mij = sum_n phi_nmi [w2_nm = j]`` (eq. 7), ``(k, k_m)``; the same of confusion matrices, with
+        the responsibilities of the classes.
     log_theta : ndarray
         ``s_i = sum_n psi(gamma_ni) - psi(sum_i gamma_ni)``, ``(k,)``: the statistics of alpha (eq. 8).
     bound : int
@@ -106,6 +108,7 @@ def shares(
     clusterings: Mapping[str, Labels],
     log_weights: Float64[np.ndarray, "k n"],
     bits: int,
+    classes: Int64[np.ndarray, "k n"] | None = None,
 ) -> tuple[Int64[np.ndarray, "k n"], dict[str, Int64[np.ndarray, "k k_m"]], int]:
     """Sweep once over instances that several sites share (docs/bc3e.md, column and arbitrary distributions).
 
@@ -119,6 +122,8 @@ def shares(
         ``psi(gamma_ni)``, ``(k, n)``, from the fusion center.
     bits : int
         Fineness of the grid.
+    classes : ndarray or None
+        ``r_n`` on the grid, where classifiers have confusion matrices (`numerics.bc3e.reliability`); None: they vote.
 
     Returns
     -------
@@ -127,8 +132,10 @@ def shares(
         bound, ``sum phi (log beta - log phi)``; all on the grid.
     """
     k, n = log_weights.shape
-    share = votes(classifiers, n, k, bits)
+    share = np.zeros((k, n), np.int64) if classes is not None else votes(classifiers, n, k, bits)
     mass = {name: np.zeros((k, tables[name].shape[1] - 1), np.int64) for name in clusterings}
+    if classes is not None:
+        mass |= _confusion_mass(classes.astype(np.float64), classifiers, k, bits)
     bound = 0
     for start in range(0, n, BLOCK):
         cut = slice(start, start + BLOCK)
@@ -172,6 +179,13 @@ def _mass(phi: Float64[np.ndarray, "k n"], labels: Labels, k_m: int, bits: int) 
     if not labeled.all():
         phi, labels = phi.compress(labeled, axis=1), labels[labeled]
     return np.stack([np.bincount(labels, row, minlength=k_m) for row in phi]).astype(np.int64)
+
+
+def _confusion_mass(
+    share: Float64[np.ndarray, "k n"], classifiers: Mapping[str, Labels], k: int, bits: int
+) -> dict[str, Int64[np.ndarray, "k k"]]:
+    """Compute the masses of confusion matrices: sum_n r_ni [w_nl = j]."""
+    return {confusion_of(name): _mass(share, labels, k, bits) for name, labels in classifiers.items()}
 
 
 def _cluster_bound(phi: Float64[np.ndarray, "k n"], part: LabeledBlock, bits: int) -> int:
@@ -227,12 +241,15 @@ class EStepSettings:
     tolerance : float
         An instance has converged when no gamma_ni moves by more.
     max_sweeps : int
-        Sweeps of eqs. (5) and (6) at most.
+        Sweeps of eqs. (5) and (6) at most; two at least where classifiers have confusion matrices.
+    draws : int
+        Draws of theta that an instance's class counts for (`numerics.bc3e.reliability`); 0: classifiers vote.
     """
 
     bits: int
     tolerance: float = 1e-8
     max_sweeps: int = 500
+    draws: int = 0
 
 
 def e_step(
@@ -243,15 +260,20 @@ def e_step(
     gamma: Gamma,
     settings: EStepSettings,
     threads: int = 1,
+    classes: Int64[np.ndarray, "k n"] | None = None,
 ) -> tuple[Gamma, Contribution]:
     """Iterate eqs. (5) and (6) for every instance to its own convergence.
+
+    Where classifiers have confusion matrices, the first sweep keeps the responsibilities of the classes from the
+    E-step before, and every later one has them at its gamma. So shared instances, whose evidence the fusion center
+    knows only after a sweep, can take the same sweeps.
 
     Parameters
     ----------
     alpha : ndarray
         ``(k,)``.
     tables : Mapping[str, ndarray]
-        By clustering, `likelihood_table` of its beta.
+        By clustering, `likelihood_table` of its beta; the same of confusion matrices by their names.
     classifiers, clusterings : Mapping[str, ndarray]
         Labels of the ``n`` instances.
     gamma : ndarray
@@ -260,6 +282,9 @@ def e_step(
         Grid, tolerance and number of sweeps.
     threads : int
         Blocks worked on side by side.
+    classes : ndarray or None
+        ``(k, n)``: responsibilities of the classes in the E-step before, on the grid; overwritten by the new ones.
+        None: all are 0, as at a cold start.
 
     Returns
     -------
@@ -268,17 +293,28 @@ def e_step(
     """
     n = gamma.shape[1]
     result = np.empty_like(gamma)
+    if settings.draws and classes is None:
+        classes = np.zeros(gamma.shape, np.int64)
 
     def block(start: int) -> Contribution:
         cut = slice(start, min(start + BLOCK, n))
         voters = {name: labels[cut] for name, labels in classifiers.items()}
         parts = {name: LabeledBlock(tables[name], labels[cut]) for name, labels in clusterings.items()}
-        result[:, cut], part = _e_step_block(alpha, parts, voters, gamma[:, cut].copy(), settings)
+        if classes is None:
+            result[:, cut], part = _e_step_block(alpha, parts, voters, gamma[:, cut].copy(), settings)
+        else:
+            evidence = class_evidence(tables, voters, cut.stop - cut.start, len(alpha), settings.bits)
+            known = _KnownClasses(evidence, classes[:, cut].astype(np.float64))
+            result[:, cut], part = _e_step_block(alpha, parts, voters, gamma[:, cut].copy(), settings, known)
+            classes[:, cut] = known.share
         return part
 
     empty = Contribution(
         0,
-        {name: np.zeros((len(alpha), tables[name].shape[1] - 1), np.int64) for name in clusterings},
+        {
+            name: np.zeros((len(alpha), tables[name].shape[1] - 1), np.int64)
+            for name in _summed(classes, classifiers, clusterings)
+        },
         np.zeros(len(alpha), np.int64),
         0,
     )
@@ -289,18 +325,50 @@ def e_step(
     return result, sum(map(block, starts), empty)
 
 
+def _summed(
+    classes: Int64[np.ndarray, "k n"] | None, classifiers: Mapping[str, Labels], clusterings: Mapping[str, Labels]
+) -> list[str]:
+    """Return the names of the tables whose masses an E-step sums."""
+    return [*clusterings, *(map(confusion_of, classifiers) if classes is not None else ())]
+
+
+@dataclass
+class _KnownClasses:
+    """What the classifiers say about the classes of a block of instances, where they have confusion matrices.
+
+    Attributes
+    ----------
+    evidence : ndarray
+        `numerics.bc3e.reliability.class_evidence`.
+    share : ndarray
+        Responsibilities of the classes in the last sweep, in units of the grid.
+    """
+
+    evidence: Int64[np.ndarray, "k n"]
+    share: Float64[np.ndarray, "k n"]
+
+    def take(self, stay: Int64[np.ndarray, "i"]) -> _KnownClasses:
+        """Return the same of some instances."""
+        return _KnownClasses(self.evidence.take(stay, axis=1), self.share.take(stay, axis=1))
+
+    def update(self, log_weights: Float64[np.ndarray, "k n"], settings: EStepSettings) -> None:
+        """Compute the responsibilities at gamma."""
+        self.share = class_responsibilities(log_weights, self.evidence, settings.draws, settings.bits)
+
+
 def _e_step_block(
     alpha: Float64[np.ndarray, "k"],
     parts: Mapping[str, LabeledBlock],
     classifiers: Mapping[str, Labels],
     gamma: Gamma,
     settings: EStepSettings,
+    known: _KnownClasses | None = None,
 ) -> tuple[Gamma, Contribution]:
     from scipy.special import psi  # here: of a site's asks only this one needs it, and each may be a process
 
     k, n = gamma.shape
-    bits = settings.bits
-    fixed = votes(classifiers, n, k, bits).astype(np.float64)  # exact: far below 2**53
+    bits, draws = settings.bits, settings.draws
+    fixed = votes({} if known else classifiers, n, k, bits).astype(np.float64)  # exact: far below 2**53
     likelihoods = [part.likelihood() for part in parts.values()]
 
     # `origin` is the gamma that an instance's last sweep starts from. A converged instance keeps it: the others' number
@@ -308,10 +376,16 @@ def _e_step_block(
     # rest together pays.
     origin = gamma
     here, active = origin, np.arange(n)
-    held, rates, labeled = fixed, likelihoods, list(parts.values())
-    for _ in range(settings.max_sweeps - 1):
-        after = alpha[:, None] + np.ldexp(held + _sweep(labeled, rates, psi(here), bits), -bits)
+    held, rates, labeled, of_here = fixed, likelihoods, list(parts.values()), known
+    for number in range(max(settings.max_sweeps, 2 if known else 1) - 1):
+        log_weights = psi(here)
+        if of_here and number:
+            of_here.update(log_weights, settings)
+        total = held + draws * of_here.share if of_here else held
+        after = alpha[:, None] + np.ldexp(total + _sweep(labeled, rates, log_weights, bits), -bits)
         moving = ~converged(here, after, settings.tolerance, bits)
+        if of_here and not number:
+            moving[:] = True  # this sweep had the classes of the step before
         n_moving = np.count_nonzero(moving)
         if not n_moving:
             break
@@ -323,9 +397,16 @@ def _e_step_block(
         active, here, held = active[stay], here.take(stay, axis=1), held.take(stay, axis=1)
         rates = [rate.take(stay, axis=1) for rate in rates]
         labeled = [LabeledBlock(part.table, part.labels[stay]) for part in labeled]
+        of_here = of_here.take(stay) if of_here else None
     origin[:, active] = here
 
-    total, mass, bound = _last_sweep(parts, likelihoods, psi(origin), bits)
+    log_weights = psi(origin)
+    total, mass, bound = _last_sweep(parts, likelihoods, log_weights, bits)
+    if known:
+        known.update(log_weights, settings)
+        total = total + draws * known.share
+        mass |= _confusion_mass(known.share, classifiers, k, bits)
+        bound += class_bound(known.share, known.evidence, bits)
     updated = alpha[:, None] + np.ldexp(fixed + total, -bits)
     statistics, prior_bound = center_part(alpha, updated, bits)
     return updated, Contribution(n, mass, statistics, bound + prior_bound)

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Int64, Shaped
 
 from numerics.bc3e.ensemble import Ensemble, Labels, n_values
+from numerics.bc3e.reliability import confusion_of
 
 
 def without_rare_clusters(ensemble: Ensemble, names: Collection[str], fewest: int) -> tuple[Ensemble, int]:
@@ -19,7 +20,8 @@ def without_rare_clusters(ensemble: Ensemble, names: Collection[str], fewest: in
     ensemble : Ensemble
         Labels of the instances.
     names : collection of str
-        Clusterings to look at.
+        Clusterings to look at; and classifiers, by the name of their confusion matrix: of these the labels that few
+        instances have are withheld.
     fewest : int
         Fewest instances of a cluster. Of probabilities, instances count that have any for it; what is left of them is
         scaled to 1.
@@ -36,14 +38,19 @@ def without_rare_clusters(ensemble: Ensemble, names: Collection[str], fewest: in
     >>> kept.clusterings["kmeans"].tolist(), withheld
     ([0, 0, 0, -1], 1)
     """
-    clusterings, withheld = dict(ensemble.clusterings), 0
-    for name in clusterings.keys() & set(names):
-        labels = clusterings[name]
-        rare = _support(labels)
-        rare = (rare > 0) & (rare < fewest)
-        if rare.any():
-            clusterings[name], withheld = _without(labels, rare), withheld + int(rare.sum())
-    return (replace(ensemble, clusterings=clusterings), withheld) if withheld else (ensemble, 0)
+    classifiers, clusterings, withheld = dict(ensemble.classifiers), dict(ensemble.clusterings), 0
+    for models, told in (
+        (clusterings, clusterings.keys() & set(names)),
+        (classifiers, {name for name in classifiers if confusion_of(name) in names}),
+    ):
+        for name in told:
+            rare = _support(models[name])
+            rare = (rare > 0) & (rare < fewest)
+            if rare.any():
+                models[name], withheld = _without(models[name], rare), withheld + int(rare.sum())
+    return (
+        (replace(ensemble, classifiers=classifiers, clusterings=clusterings), withheld) if withheld else (ensemble, 0)
+    )
 
 
 def _support(labels: Labels) -> Int64[np.ndarray, "k_m"]:

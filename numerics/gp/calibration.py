@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from scipy.special import ndtr, ndtri
 
 BINS = 50
 """Number of bins of a histogram."""
@@ -73,6 +72,8 @@ class Calibration:
 
     def reach(self, level: float) -> float:
         """Return half the width of the central interval of a level, in deviations."""
+        from scipy.special import ndtri  # sites count residuals only, and need no distribution
+
         if not self.counts.any():
             return float(ndtri(0.5 + level / 2.0))
         return float(np.interp(-np.log1p(-level), *self._distribution()))
@@ -85,6 +86,8 @@ class Calibration:
         >>> Calibration(np.zeros(BINS, np.int64)).share_within(np.array([0.0, 1.96])).round(2)
         array([0.  , 0.95])
         """
+        from scipy.special import ndtr
+
         if not self.counts.any():
             return np.asarray(2.0 * ndtr(sizes) - 1.0)
         logarithms, ends = self._distribution()
@@ -95,6 +98,8 @@ class Calibration:
 
         Between the edges the logarithm is interpolated: tails are about exponential there.
         """
+        from scipy.special import ndtr
+
         ends = EDGES[:-1]
         larger = np.cumsum(self.counts[::-1])[::-1] + _PRIOR_ROWS * 2.0 * ndtr(-ends)
         return -np.log(larger / larger[0]), ends * np.sqrt(1.0 + 2.0 * self.parameters / self.counts.sum())

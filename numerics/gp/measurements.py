@@ -9,6 +9,8 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 
 LIMIT = 8.0
 """Deviations from the median beyond which an output counts as an outlier."""
+INPUT_LIMIT = 1000.0
+"""Deviations from the median beyond which an input counts as an outlier: a row may well lie far from most."""
 _NORMAL = 1.4826
 """Standard deviation of normal numbers over their median absolute deviation."""
 
@@ -46,17 +48,25 @@ class Measurements:
         return len(self.y)
 
     @property
-    def outliers(self) -> Bool[np.ndarray, "n"]:
-        """``(n,)`` mask of the outputs that are more than `LIMIT` deviations from the median; none if most are equal.
+    def outlying_cells(self) -> Bool[np.ndarray, "n columns"]:
+        """``(n, d + 1)`` mask of inputs beyond `INPUT_LIMIT` deviations from their median, and outputs beyond `LIMIT`.
 
         The deviation is 1.4826 times the median absolute deviation from the median, which no wrong cell changes much.
+        None is outlying in a column in which most are equal.
         """
-        distance = np.abs(self.y - np.median(self.y))
-        usual = _NORMAL * np.median(distance)
-        return np.asarray(distance > LIMIT * usual) if usual > 0 else np.zeros(self.n, bool)
+        columns = np.column_stack([self.x, self.y])
+        distance = np.abs(columns - np.median(columns, axis=0))
+        usual = _NORMAL * np.median(distance, axis=0)
+        limits = np.append(np.full(self.x.shape[1], INPUT_LIMIT), LIMIT)
+        return np.asarray((distance > limits * usual) & (usual > 0))
+
+    @property
+    def outliers(self) -> Bool[np.ndarray, "n"]:
+        """``(n,)`` mask of the rows with an outlying cell."""
+        return np.asarray(self.outlying_cells.any(axis=1))
 
     def without_outliers(self, least: int, rng: np.random.Generator) -> Measurements:
-        """Return the rows without those whose output is an outlier.
+        """Return the rows without those that have an outlying cell.
 
         A row that is left out costs what it knew; one whose output is moved to the limit still misleads (docs/gp.md).
 

@@ -10,6 +10,8 @@ from jaxtyping import Bool, Float64, Int64
 
 MOST_SPREAD = 100.0
 """Largest spread of a site's outputs, in that of the usual site (`remote`)."""
+MOST_INPUT_SPREAD = 1e4
+"""Largest spread of a site's input, in that of the usual site: sites may lie far from each other."""
 _FEWEST_SITES = 3
 """Of two sites that differ, nothing says which one errs."""
 
@@ -162,7 +164,11 @@ def join(sites: Sequence[ExpertMoments]) -> ExpertMoments:
     )
 
 
-def units_of(moments: ExpertMoments, usual: Bool[np.ndarray, "m"] | None = None) -> Units:
+def units_of(
+    moments: ExpertMoments,
+    usual: Bool[np.ndarray, "m"] | None = None,
+    usual_inputs: Bool[np.ndarray, "m d"] | None = None,
+) -> Units:
     """Compute mean and standard deviation over the rows of all experts, as if they were in one place.
 
     The variance is the sum of that within the experts and that between their means (Chan, Golub and LeVeque 1983). A
@@ -173,7 +179,9 @@ def units_of(moments: ExpertMoments, usual: Bool[np.ndarray, "m"] | None = None)
     moments : ExpertMoments
         Moments of one expert or more, in any units.
     usual : ndarray, optional
-        ``(m,)`` mask of the experts whose outputs count; by default all do. Inputs of all experts count.
+        ``(m,)`` mask of the experts whose outputs count; by default all do.
+    usual_inputs : ndarray, optional
+        ``(m, d)`` mask of the experts that count in each input; by default all do.
 
     Returns
     -------
@@ -185,7 +193,13 @@ def units_of(moments: ExpertMoments, usual: Bool[np.ndarray, "m"] | None = None)
     >>> units.mean, units.scale, units.y_scale
     (array([2., 7.]), array([1., 1.]), 2.0)
     """
-    mean, variance = _pool(moments.counts, moments.means, np.einsum("mdd->md", moments.covariances))
+    variances = np.einsum("mdd->md", moments.covariances)
+    mean, variance = _pool(moments.counts, moments.means, variances)
+    counting = np.ones(moments.means.shape, bool) if usual_inputs is None else usual_inputs
+    for j in np.flatnonzero(~counting.all(axis=0)):
+        those = counting[:, j]
+        own = _pool(moments.counts[those], moments.means[those, j, None], variances[those, j, None])
+        mean[j], variance[j] = own[0][0], own[1][0]
     of = slice(None) if usual is None else usual
     y_mean, y_variance = _pool(moments.counts[of], moments.y_mean[of, None], moments.y_variance[of, None])
     return Units(mean, _scale(variance), float(y_mean[0]), float(_scale(y_variance)[0]))
@@ -232,14 +246,46 @@ def remote(moments: ExpertMoments, site: Int64[np.ndarray, "m"]) -> Bool[np.ndar
     >>> remote(join([moments_of(x, y) for x, y in rows]), np.arange(3))
     array([False, False,  True])
     """
-    count = np.bincount(site, moments.counts)
-    means = np.bincount(site, moments.counts * moments.y_mean) / count
+    return _remote(moments.counts, moments.y_mean, moments.y_variance, site, MOST_SPREAD)
+
+
+def _remote(
+    counts: Int64[np.ndarray, "m"],
+    mean: Float64[np.ndarray, "m"],
+    variance: Float64[np.ndarray, "m"],
+    site: Int64[np.ndarray, "m"],
+    most: float,
+) -> Bool[np.ndarray, "s"]:
+    count = np.bincount(site, counts)
+    means = np.bincount(site, counts * mean) / count
     if len(count) < _FEWEST_SITES:
         return np.zeros(len(count), bool)
-    squares = moments.y_variance + (moments.y_mean - np.median(means)) ** 2
-    spread = np.bincount(site, moments.counts * squares) / count
+    squares = variance + (mean - np.median(means)) ** 2
+    spread = np.bincount(site, counts * squares) / count
     usual = float(np.median(spread))
-    return np.asarray((usual > 0) & (spread > MOST_SPREAD * usual))
+    return np.asarray((usual > 0) & (spread > most * usual))
+
+
+def remote_inputs(moments: ExpertMoments, site: Int64[np.ndarray, "m"]) -> Bool[np.ndarray, "s d"]:
+    """Return which sites lie very far from most sites in which input, by the rule of `remote` with `MOST_INPUT_SPREAD`.
+
+    One wrong cell would make a unit in which the other sites' rows are all alike.
+
+    Returns
+    -------
+    ndarray
+        ``(s, d)``.
+
+    Examples
+    --------
+    >>> rows = [np.array([[0.0, 5.0], [1.0, 7.0], [last, 6.0]]) for last in (2.0, 2.0, 2e6)]
+    >>> remote_inputs(join([moments_of(x, np.zeros(3)) for x in rows]), np.arange(3)).tolist()
+    [[False, False], [False, False], [True, False]]
+    """
+    variances = np.einsum("mdd->md", moments.covariances)
+    pairs = zip(moments.means.T, variances.T, strict=True)
+    columns = [_remote(moments.counts, *pair, site, MOST_INPUT_SPREAD) for pair in pairs]
+    return np.stack(columns, axis=1)
 
 
 def in_units(moments: ExpertMoments, units: Units) -> ExpertMoments:

@@ -7,20 +7,23 @@ several. A clustering is *common* if several sites hold labels of it; its beta i
 - Row distribution: all instances are private, all clusterings common. A round is `EStep` and `Statistics` only.
 - Column distribution: all instances are shared, all clusterings own.
 - Arbitrary distribution: any mixture of these.
+- Where classifiers have confusion matrices (``bc3e.reliability``), these are tables beside those of the clusterings,
+  ``confusion:NAME``, common or own, with k columns.
 - Prediction after a run in the row distribution: `Predict` and `Predicted`, one round. Only counts reach the center.
 - Prediction after a run in another distribution: `Survey`; `PredictShared` in place of `Setup` and `EStep`; `Sweep`
   until all shared instances have converged; `Conclude`. Nothing is learned, so of `Shares` only the shares are used.
 
 What that reveals: in the row distribution, the sums of some five rounds are the joint counts of all labels of the site
-(of the sum over sites where masked), but for clusters of few instances, which it withholds. In the other
-distributions, votes plus responsibilities of a shared instance reveal a site's labels if it holds a single model, and a
-classifier's labels if it is the site's only one. A site with a single model therefore refuses unless its own
-configuration allows it.
+(of the sum over sites where masked), but for clusters of few instances, which it withholds. The mass of a confusion
+matrix tells the number of instances of each label of a classifier at once; labels of few instances are withheld, too.
+In the other distributions, votes plus responsibilities of a shared instance reveal a site's labels if it holds a single
+model, and a classifier's labels if it is the site's only one. A site with a single model therefore refuses unless its
+own configuration allows it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float64, Int64, UInt64
@@ -38,6 +41,10 @@ MOST_BITS = 52
 """Bits of the grid: as many as float64 has."""
 MOST_SWEEPS = 100_000
 """Largest number of sweeps of one E-step."""
+LEVELS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+"""Class probabilities at which sites count sure decisions."""
+MOST_DRAWS = 100
+"""Largest number of draws of theta that a class counts for."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,8 @@ class Setup(Payload, answer=Starts):
     n_classes, grid_bits : int
         k, and the fineness of the grid.
     clusterings : tuple of str
-        Names of all clusterings of this site; `n_clusters` has their common sizes.
+        Names of all tables of this site, of its clusterings and of confusion matrices; `n_clusters` has their common
+        sizes.
     own : ndarray
         Which of them this site alone holds.
     shared : ndarray
@@ -118,17 +126,20 @@ class Statistics(Payload, summed=True):
     n : int
         Number of private instances, ``N_d``.
     mass : tuple of ndarray
-        ``T_m`` of every common clustering of the ask, ``(k, k_m)`` each (eq. 7).
+        ``T_m`` of every common table of the ask, ``(k, k_m)`` each (eq. 7).
     log_theta : ndarray
         ``s_i = sum_n psi(gamma_ni) - psi(sum gamma_n)``, ``(k,)``.
     bound : int
         Their part of the bound (eq. 3).
+    changed : int
+        Number of them whose likeliest class is another one than after the last E-step that counted; all in the first.
     """
 
     n: int
     mass: tuple[Int64[np.ndarray, "k _"], ...]
     log_theta: Int64[np.ndarray, "k"]
     bound: int
+    changed: int = 0
 
 
 @dataclass(frozen=True)
@@ -148,10 +159,12 @@ class EStep(Payload, answer=Statistics):
     alpha : ndarray
         ``(k,)``.
     clusterings : tuple of str
-        Names of the common clusterings of this site; `beta` has their tables ``(k, k_m)``. Where answers are masked,
-        they are those of all sites, and a site answers zeros for a clustering that it does not hold.
+        Names of the common tables of this site; `beta` has them, ``(k, k_m)``. Where answers are masked, they are those
+        of all sites, and a site answers zeros for a model that it does not hold.
     grid_bits, tolerance, max_sweeps, smoothing :
         Settings of E-step and M-step (numerics/bc3e/e_step.py, numerics/bc3e/m_step.py).
+    draws : int
+        Draws of theta that an instance's class counts for (numerics/bc3e/reliability.py); 0: classifiers vote.
     """
 
     step: int
@@ -165,6 +178,7 @@ class EStep(Payload, answer=Statistics):
     tolerance: float
     max_sweeps: int
     smoothing: float
+    draws: int = 0
 
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""
@@ -178,30 +192,40 @@ class Shares(Payload):
     Attributes
     ----------
     share : ndarray
-        ``g_n``: votes plus the site's responsibilities of the active shared instances, on the grid (eq. 6).
+        ``g_n``: votes plus the site's responsibilities of the active shared instances, on the grid (eq. 6); without the
+        votes where classifiers have confusion matrices.
     mass : tuple of ndarray
-        ``T_m`` of every common clustering, over all shared instances.
+        ``T_m`` of every common table, over all shared instances.
     bound : int
         The site's cluster part of the bound, over all shared instances, and its own clusterings' prior.
     products : ndarray
         Inner products of the newest step of its own clusterings with their earlier steps (numerics/bc3e/anderson.py).
+    evidence : ndarray
+        Log probabilities of its classifiers' labels under each class, summed, ``(k, active)``, on the grid. Only in the
+        first sweep of an E-step, and only where classifiers have confusion matrices. It tells no more than the votes
+        do: of a single classifier, its labels.
     """
 
     share: Int64[np.ndarray, "k active"]
     mass: tuple[Int64[np.ndarray, "k _"], ...]
     bound: int
     products: Int64[np.ndarray, "h"]
+    evidence: Int64[np.ndarray, "_ _"] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
 
 @dataclass(frozen=True)
 class Sweep(Payload, answer=Shares):
     """To sites, every sweep, column and arbitrary: ``psi(gamma_n)`` of the shared instances that have not converged.
 
-    `active` are places among the site's shared instances, in the order of `Setup.shared`.
+    `active` are places among the site's shared instances, in the order of `Setup.shared`. Where classifiers have
+    confusion matrices, `classes` are the responsibilities of the classes ``r_n``, ``(k, active)`` on the grid, and
+    `first` says whether the sweep is the first of an E-step. Else `classes` is empty.
     """
 
     active: Int64[np.ndarray, "active"]
     log_weights: Float64[np.ndarray, "k active"]
+    classes: Int64[np.ndarray, "_ _"] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    first: bool = False
 
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""
@@ -214,13 +238,20 @@ class Tally(Payload):
 
     `methods` are ``bc3e``, ``vote`` (private instances only: no site has all votes for a shared one) and the site's
     classifiers. `withheld` is the number of clusters that too few of the site's private instances are in, so that their
-    labels entered no sum.
+    labels entered no sum. `reliability` has the estimated share of right labels of each classifier whose confusion
+    matrix the site alone holds, in the order of their names. `sure` has the numbers of decisions of ``bc3e`` whose
+    class probability is at least each of `LEVELS`, and `sure_correct` those of them that are right: 0 where they, or
+    the others, would be too few to count. `unsure` is the number of all instances listed as unsure.
     """
 
     methods: tuple[str, ...]
     correct: Int64[np.ndarray, "methods"]
     total: Int64[np.ndarray, "methods"]
     withheld: int = 0
+    reliability: Float64[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(0))
+    sure: Int64[np.ndarray, "levels"] = field(default_factory=lambda: np.zeros(0, np.int64))
+    sure_correct: Int64[np.ndarray, "levels"] = field(default_factory=lambda: np.zeros(0, np.int64))
+    unsure: int = 0
 
 
 @dataclass(frozen=True)
@@ -242,8 +273,8 @@ class Predict(Payload, answer=Predicted):
     alpha : ndarray
         ``(k,)``.
     clusterings : tuple of str
-        Names of all clusterings of that run; `beta` has their tables ``(k, k_m)``.
-    tolerance, max_sweeps :
+        Names of all tables of that run; `beta` has them, ``(k, k_m)``.
+    tolerance, max_sweeps, draws :
         Of the E-step, as in `EStep`.
     """
 
@@ -252,6 +283,7 @@ class Predict(Payload, answer=Predicted):
     beta: tuple[Float64[np.ndarray, "k _"], ...]
     tolerance: float
     max_sweeps: int
+    draws: int = 0
 
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""
@@ -270,7 +302,7 @@ class PredictShared(Payload, answer=Starts):
         The earlier run: a site has the tables of its own clusterings in ``models/SESSION.npz``.
     shared : ndarray
         As in `Setup`.
-    grid_bits, tolerance, max_sweeps :
+    grid_bits, tolerance, max_sweeps, draws :
         Settings of the E-step.
     """
 
@@ -282,6 +314,7 @@ class PredictShared(Payload, answer=Starts):
     grid_bits: int
     tolerance: float
     max_sweeps: int
+    draws: int = 0
 
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""
@@ -300,8 +333,15 @@ class Conclude(Payload, answer=Tally):
         Final gamma of the site's shared instances, ``(k, shared)``.
     counted : ndarray
         Shared instances that this site counts, so that each is counted once.
+    alpha : ndarray
+        ``(k,)`` of the fit where classifiers have confusion matrices, else empty: class probabilities then are of the
+        labels alone (`numerics.bc3e.reliability.class_probabilities`).
+    abstain : float
+        Class probability below which the site lists an instance as unsure, in its own file; 0: it lists none.
     """
 
     accepted: bool
     gamma: Float64[np.ndarray, "k shared"]
     counted: Int64[np.ndarray, "c"]
+    alpha: Float64[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(0))
+    abstain: float = 0.0

@@ -39,14 +39,32 @@ class Settings(ProtocolSettings, prefix="bc3e"):
     )
     max_rounds: int = setting(200, "most E-steps", at_least(1))
     tolerance: float = setting(1e-6, "relative change of the bound at which the fit stops", POSITIVE)
+    stop: Literal["bound", "labels", "both"] = setting(
+        "both", "what ends a fit: the bound, the classes of the instances, or both; a scenario: the bound", unset=""
+    )
+    stop_share: float = setting(
+        0.001, "share of the instances whose class may change in a step at the end", between(0, 1)
+    )
     accelerate: bool = setting(True, "combine EM steps (Anderson acceleration)")
     sweeps: int = setting(0, "sweeps of an E-step", at_least(0), words="as many as it takes to converge")
     smoothing: float = setting(0.0, "eta of the Dirichlet(1 + eta) prior on beta", at_least(0))
+    reliability: Literal["confusion", "none"] = setting(
+        "confusion",
+        "a confusion matrix for each classifier (confusion), or every label a vote (none); a scenario has none",
+        unset="",
+    )
+    draws: int = setting(
+        0,
+        "with confusion matrices: number of cluster labels that an instance's class counts as much as",
+        between(0, 100),
+        words="3, or 1 where there are no clusterings",
+    )
     alpha: float = setting(1.0, "initial value of every alpha_i", between(0.001, 10_000))
     learn_alpha: bool = setting(True, "learn alpha; false: keep its initial value")
     restarts: int = setting(
         0, "fits from different starts", between(0, 1000), words="1, or 10 where there are no classifiers"
     )
+    abstain: float = setting(0.0, "class probability below which sites list an instance as unsure", between(0, 1))
     missing: Literal["keep", "drop"] = setting(
         "keep", "statistics of a site that stops answering: keep the last ones, or drop them"
     )
@@ -66,6 +84,15 @@ class Settings(ProtocolSettings, prefix="bc3e"):
         """Return the settings of a run configuration."""
         shared = {"masked": config.get("secure-aggregation", False), "min_sites": config.get("min-sites", 1)}
         return replace(super().of(config), **shared)
+
+    @classmethod
+    def of_run(cls, config: Mapping[str, Any]) -> Self:
+        """Return the settings of a run; a scenario has the paper's where the configuration leaves a key empty."""
+        settings = cls.of(config)
+        if config.get("protocol") or not config.get("scenario"):
+            return settings
+        paper: dict[str, Any] = {"reliability": "none", "stop": "bound"}
+        return replace(settings, **{name: value for name, value in paper.items() if not config.get(f"bc3e.{name}")})
 
 
 @dataclass(frozen=True)

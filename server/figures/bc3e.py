@@ -1,4 +1,4 @@
-"""Figures of BC3E: the bound over the fit, accuracy by method, and how well each clustering predicts the class."""
+"""Figures of BC3E: bound and changed classes over the fit, accuracy by method, how well clusterings predict classes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,20 @@ _METHODS = {
 
 
 def figures(report: Report, arrays: Arrays) -> list[Figure]:
-    """Draw the bound, the accuracies and the clusterings, as far as the run has them."""
+    """Draw the bound, changed classes, the accuracies and the clusterings, as far as the run has them."""
     drawn = []
     bounds = arrays.get("bounds", np.empty(0))
     if len(bounds) > 0:
         drawn.append(_bound(report, bounds))
+    changed = arrays.get("changed", np.empty(0))
+    if len(changed) > 1:
+        drawn.append(_changed(report, changed))
     methods = _accuracies(report)
     if len(methods) > 1:
         drawn.append(_accuracy(report, methods))
+    coverage = arrays.get("coverage", np.empty((0, 3)))
+    if len(coverage) > 1:
+        drawn.append(_coverage(report, coverage))
     if clusterings := _predictive_shares(arrays):
         drawn.append(_clusterings(report, clusterings, _commonest(arrays)))
     return drawn
@@ -58,6 +64,32 @@ def _draw_bound(axes: Axes, bounds: Float64[np.ndarray, "t"]) -> None:
     axes.ticklabel_format(axis="y", useOffset=False)
     axes.set_xlabel("step of the fit (count)")
     axes.set_ylabel("bound (nats, all instances)")
+
+
+# -- changed classes --------------------------------------------------------------------------------------------------
+
+
+def _changed(report: Report, changed: Float64[np.ndarray, "t"]) -> Figure:
+    first = " in the first repetition" if several(report) else ""
+    caption = sentences(
+        "Share of the instances (%) whose likeliest class is another one than after the step before, for every counted"
+        f" step of the fit but the first{first}: {counted(len(report.sites), 'site')}",
+        "Where it stays at 0 the classes have settled",
+    )
+    alt = sentences(
+        f"Changed classes over the steps of the fit: {100 * changed[1]:.3g} % in step 2, {100 * changed[-1]:.3g} % in"
+        f" step {len(changed)}, the last"
+    )
+    return Figure("changed", png(lambda axes: _draw_changed(axes, changed), height=3.0), caption, alt)
+
+
+def _draw_changed(axes: Axes, changed: Float64[np.ndarray, "t"]) -> None:
+    steps = np.arange(2, len(changed) + 1)
+    axes.plot(steps, 100 * changed[1:], color=BLUE, marker="o", markersize=3, linewidth=1.2)
+    whole(axes)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("step of the fit (count)")
+    axes.set_ylabel("changed classes (% of the instances)")
 
 
 # -- accuracy ---------------------------------------------------------------------------------------------------------
@@ -113,6 +145,28 @@ def _draw_accuracies(axes: Axes, methods: list[_Method]) -> None:
     axes.set_ylim(len(methods) - 0.5, -0.7)
     axes.margins(x=0.12)
     axes.set_xlabel("accuracy (share of the instances with known class)")
+
+
+# -- coverage ---------------------------------------------------------------------------------------------------------
+
+
+def _coverage(report: Report, coverage: Float64[np.ndarray, "levels 3"]) -> Figure:
+    first = " in the first repetition" if several(report) else ""
+    caption = sentences(
+        "Accuracy (% of the counted instances) without the instances whose likeliest class has a smaller probability"
+        f" than the number beside a point{first}: {counted(len(report.sites), 'site')}"
+    )
+    points = [f"{level:g}: {100 * right:.3g} % of {100 * share:.3g} %" for level, share, right in coverage.tolist()]
+    alt = sentences(f"Accuracy and coverage by least class probability: {'; '.join(points)}")
+    return Figure("coverage", png(lambda axes: _draw_coverage(axes, coverage), height=3.4), caption, alt)
+
+
+def _draw_coverage(axes: Axes, coverage: Float64[np.ndarray, "levels 3"]) -> None:
+    axes.plot(100 * coverage[:, 1], 100 * coverage[:, 2], color=BLUE, marker="o", markersize=4, linewidth=1.2)
+    for level, share, right in coverage.tolist():
+        axes.annotate(f"{level:g}", (100 * share, 100 * right), (0, 5), textcoords="offset points", fontsize=8)
+    axes.set_xlabel("instances that get a class (% of the counted)")
+    axes.set_ylabel("of these right (%)")
 
 
 # -- clusterings ------------------------------------------------------------------------------------------------------

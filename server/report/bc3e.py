@@ -20,7 +20,10 @@ _HOLDINGS = {
 
 
 def more_metrics(metric: str) -> Meaning | None:
-    """Return the meaning of ``accuracy_NAME``, the accuracy of the classifier NAME."""
+    """Return the meaning of ``accuracy_NAME`` and ``reliability_NAME``, of the classifier NAME."""
+    if metric.startswith("reliability_"):
+        name = metric.removeprefix("reliability_").replace("_", " ")
+        return higher(f"right labels of the classifier {name}, estimated without a true class", share=True)
     if not metric.startswith("accuracy_"):
         return None
     return higher(f"accuracy of the classifier {metric.removeprefix('accuracy_').replace('_', ' ')}", share=True)
@@ -98,6 +101,7 @@ REPORT = ProtocolReport(
         "bound": higher("lower bound on the log likelihood of all labels"),
         "rounds_to_converge": lower("rounds until the bound stopped rising"),
         "converged": higher("fits that converged before the last round allowed", share=True),
+        "unsure": lower("instances that their sites list as unsure", share=True),
         "n_predicted": Meaning("rows predicted"),
     },
     measures={"change": "rise of the bound, as a share of it"},
@@ -116,7 +120,14 @@ REPORT = ProtocolReport(
         "Conclude": "the final parameters, for the class probabilities at the site",
         "Tally": "number of right decisions, where the site knows the true classes",
     },
-    saved_arrays={"alpha": "positive k", "clusterings": "names m", "beta_#m": "share k _"},
+    saved_arrays={
+        "alpha": "positive k",
+        "clusterings": "names m",
+        "beta_#m": "share k _",
+        "classifiers": "names c",
+        "confusion_#c": "share k k",
+        "draws": "float",
+    },
     more_metrics=more_metrics,
     holdings=holdings,
     disclosure=disclosure,

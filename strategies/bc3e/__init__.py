@@ -8,12 +8,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Float64, Shaped
 
+from numerics.bc3e.reliability import classifier_of, is_confusion, share_right
 from protocols.bc3e.payloads import Conclude, Holdings, Survey, Tally
 from protocols.bc3e.settings import Settings
-from strategies.bc3e.accuracy import accuracies, add_up
-from strategies.bc3e.checks import check_holdings, check_starts, check_tally
+from strategies.bc3e.accuracy import accuracies, add_up, coverage
+from strategies.bc3e.checks import check_conclusion, check_holdings, check_starts
 from strategies.bc3e.em import EM, EMFit
 from strategies.bc3e.influence import influence_of_sums, influence_on_shared
 from strategies.bc3e.layout import Layout, agree_layout
@@ -27,6 +28,10 @@ __all__ = ["BC3E", "FittedEnsemble", "Settings"]
 
 RESTARTS_WITHOUT_CLASSIFIERS = 10
 """Number of random starts without a classifier, because uniform beta is then a saddle point of the bound."""
+
+
+_METHODS = {"accuracy": "BC3E", "accuracy_majority": "majority vote"}
+"""Methods by metric; any other accuracy is a classifier's."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,12 @@ class FittedEnsemble:
         Number of fits.
     withheld : dict[str, int]
         By site, the number of clusters whose labels it withheld, since too few of its instances are in them.
+    reliability : dict[str, float]
+        By classifier, the estimated share of right labels; empty where classifiers vote.
+    coverage : ndarray
+        `strategies.bc3e.accuracy.coverage`.
+    unsure : float
+        Share of the instances that the sites list as unsure, one that several sites hold at each of them.
     """
 
     fit: EMFit
@@ -50,6 +61,9 @@ class FittedEnsemble:
     total: dict[str, int]
     starts: int
     withheld: dict[str, int] = field(default_factory=dict)
+    reliability: dict[str, float] = field(default_factory=dict)
+    coverage: Float64[np.ndarray, "levels 3"] = field(default_factory=lambda: np.zeros((0, 3)))
+    unsure: float = 0.0
 
     @property
     def measure(self) -> dict[str, float]:
@@ -84,7 +98,9 @@ class BC3E(FusionStrategy):
         distribution = self.settings.distribution
         survey = Survey(distribution, f"{self.session}")
         holdings: dict[str, Holdings] = yield Broadcast(survey, check=partial(check_holdings, distribution))
-        layout = agree_layout(holdings, distribution, self.settings.classes)
+        layout = agree_layout(
+            holdings, distribution, self.settings.classes, confusion=self.settings.reliability == "confusion"
+        )
         starts = {}
         if distribution != "row":
             setups = {site: layout.setup(site) for site in holdings}
@@ -96,10 +112,14 @@ class BC3E(FusionStrategy):
             {str(place): EM(layout, self.settings, seed, starts).run() for place, seed in enumerate(seeds)}
         )
         best = max(fits, key=lambda lane: fits[lane].bound)
-        tallies = yield from together({best: _conclude(layout, fits[best])})
+        tallies = yield from together({best: _conclude(layout, fits[best], self.settings.abstain)})
         correct, total = add_up(tallies[best])
         withheld = {site: tally.withheld for site, tally in tallies[best].items() if tally.withheld}
-        return FittedEnsemble(fits[best], correct, total, len(seeds), withheld)
+        reliability = _reliability(layout, fits[best], tallies[best])
+        held = sum(layout.instances[site] for site in tallies[best])
+        unsure = sum(tally.unsure for tally in tallies[best].values()) / max(held, 1)
+        certainty = coverage(tallies[best].values())
+        return FittedEnsemble(fits[best], correct, total, len(seeds), withheld, reliability, certainty, unsure)
 
     def _start_seeds(self, layout: Layout, repetition: int) -> list[int]:
         """Return the start of each fit; with a classifier, which breaks the symmetry, the first is uniform (0)."""
@@ -118,17 +138,29 @@ class BC3E(FusionStrategy):
             "rounds_to_converge": float(fit.rounds),
             "converged": float(fit.converged),
         }
+        if self.settings.abstain:
+            metrics["unsure"] = outcome.unsure
+        metrics |= {f"reliability_{name}": value for name, value in outcome.reliability.items()}
         return metrics | accuracies(outcome.correct, outcome.total)
 
     def arrays(self, outcome: FittedEnsemble) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Return ``alpha``, ``clusterings`` (names in order), their ``beta_0``, ``beta_1``, ..., and ``bounds``."""
-        names = sorted(outcome.fit.beta)
-        betas = {f"beta_{place}": outcome.fit.beta[name] for place, name in enumerate(names)}
+        """Return ``alpha``, ``clusterings`` (names in order), their ``beta_0``, ``beta_1``, ..., and ``bounds``.
+
+        ``classifiers`` and ``confusion_0``, ... are the same of confusion matrices that the fusion center holds.
+        """
+        fit = outcome.fit
+        names = sorted(name for name in fit.beta if not is_confusion(name))
+        confusions = sorted(name for name in fit.beta if is_confusion(name))
         return {
-            "alpha": outcome.fit.alpha,
+            "alpha": fit.alpha,
             "clusterings": np.array(names, dtype=str),
-            **betas,
-            "bounds": np.array(outcome.fit.bounds),
+            **{f"beta_{place}": fit.beta[name] for place, name in enumerate(names)},
+            "classifiers": np.array([classifier_of(name) for name in confusions], dtype=str),
+            **{f"confusion_{place}": fit.beta[name] for place, name in enumerate(confusions)},
+            "draws": np.array(float(fit.draws)),
+            "bounds": np.array(fit.bounds),
+            "changed": np.array(fit.changed),
+            "coverage": outcome.coverage,
         }
 
     def influence(self, outcome: FittedEnsemble) -> Influence:
@@ -152,23 +184,30 @@ class BC3E(FusionStrategy):
         ]
 
     def table(self, metrics: Mapping[str, float], outcome: FittedEnsemble) -> list[dict[str, Any]]:
-        """Return the rows of the paper's Table I: accuracy of BC3E, vote, best component and each classifier."""
+        """Return the rows of the paper's Table I: accuracy of BC3E, vote, best component and each classifier.
+
+        Beside a classifier's accuracy stands the estimate of it by its confusion matrix.
+        """
         order = ["accuracy", "accuracy_majority", "accuracy_best_component"]
         names = order + sorted(name for name in metrics if name.startswith("accuracy_"))
+        names += [f"accuracy_{name}" for name in outcome.reliability]  # those of which no site knows the truth
         rows = []
-        for name in dict.fromkeys(name for name in names if name in metrics and not name.endswith("_se")):
-            method = {"accuracy": "BC3E", "accuracy_majority": "majority vote"}.get(name)
-            row: dict[str, Any] = {"method": method or name.removeprefix("accuracy_").replace("_", " ")}
-            row["% correct"] = round(100 * metrics[name], 2)
+        for name in dict.fromkeys(name for name in names if not name.endswith("_se")):
+            method, classifier = _METHODS.get(name), name.removeprefix("accuracy_")
+            row: dict[str, Any] = {"method": method or classifier.replace("_", " ")}
+            if name in metrics:
+                row["% correct"] = round(100 * metrics[name], 2)
             if f"{name}_se" in metrics:
                 row["standard error"] = round(100 * metrics[f"{name}_se"], 2)
-            rows.append(row)
+            if f"reliability_{classifier}" in metrics and not method:
+                row["% correct, estimated"] = round(100 * metrics[f"reliability_{classifier}"], 2)
+            rows += [row] if len(row) > 1 else []
         return rows
 
 
 def from_config(config: Mapping[str, Any], **common: Any) -> BC3E | BC3EPrediction:
     """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
-    settings = Settings.of(config)
+    settings = Settings.of_run(config)
     reference = common.get("reference")
     if reference is not None and reference.earlier:
         return BC3EPrediction(distribution=settings.distribution, **common)
@@ -184,7 +223,7 @@ def from_config(config: Mapping[str, Any], **common: Any) -> BC3E | BC3EPredicti
     return BC3E(settings=settings, **common)
 
 
-def _conclude(layout: Layout, fit: EMFit) -> Conversation[dict[str, Tally]]:
+def _conclude(layout: Layout, fit: EMFit, abstain: float) -> Conversation[dict[str, Tally]]:
     """Ask every site to write its class probabilities, and to count its right decisions."""
     asks = {}
     for site, accepted in fit.accepted.items():
@@ -193,6 +232,15 @@ def _conclude(layout: Layout, fit: EMFit) -> Conversation[dict[str, Tally]]:
         if fit.shared and site in fit.shared.members:
             gamma = fit.shared.gamma_of(site, accepted=accepted)
             to_count = fit.shared.instances_to_count(site)
-        asks[site] = Conclude(accepted, gamma, to_count)
-    answers: dict[str, Tally] = yield Tell(asks, check=check_tally, measure={"bound": fit.bound})
+        asks[site] = Conclude(accepted, gamma, to_count, fit.alpha if fit.draws else np.zeros(0), abstain)
+    answers: dict[str, Tally] = yield Tell(asks, check=partial(check_conclusion, layout), measure={"bound": fit.bound})
     return answers
+
+
+def _reliability(layout: Layout, fit: EMFit, tallies: Mapping[str, Tally]) -> dict[str, float]:
+    """Return the estimated share of right labels by classifier; of a matrix at one site, as the site says."""
+    shares = {name: share_right(fit.alpha, table) for name, table in fit.beta.items() if is_confusion(name)}
+    for site, tally in tallies.items():
+        own = [name for name in layout.own_of(site) if is_confusion(name)]
+        shares |= dict(zip(own, tally.reliability.tolist(), strict=True))
+    return {classifier_of(name): shares[name] for name in sorted(shares)}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from protocols.bc3e.payloads import Predicted, Tally
+import numpy as np
+from jaxtyping import Float64
+
+from protocols.bc3e.payloads import LEVELS, Predicted, Tally
 
 
 def add_up(tallies: Mapping[str, Tally | Predicted]) -> tuple[dict[str, int], dict[str, int]]:
@@ -25,6 +28,28 @@ def add_up(tallies: Mapping[str, Tally | Predicted]) -> tuple[dict[str, int], di
             correct[method] += right
             total[method] += of
     return dict(correct), dict(total)
+
+
+def coverage(tallies: Iterable[Tally]) -> Float64[np.ndarray, "levels 3"]:
+    """Return, by class probability, the share of decisions that have it at least, and the accuracy of these.
+
+    Levels at which no site counts a decision are left out. A site that may not count so few has no part in a level.
+
+    Examples
+    --------
+    >>> counts = {"sure": np.array([10, 9, 8, 8, 8, 5, 4, 0]), "sure_correct": np.array([8, 8, 7, 7, 7, 5, 4, 0])}
+    >>> tally = Tally(("bc3e", "vote"), np.array([8, 8]), np.array([10, 10]), **counts)
+    >>> coverage([tally])[5].tolist()
+    [0.9, 0.5, 1.0]
+    """
+    tallies = [tally for tally in tallies if len(tally.sure)]
+    totals = np.array([tally.total[tally.methods.index("bc3e")] for tally in tallies])
+    sure = np.array([tally.sure for tally in tallies]).reshape(-1, len(LEVELS))
+    right = np.array([tally.sure_correct for tally in tallies]).reshape(-1, len(LEVELS)).sum(axis=0)
+    counting = np.where(sure > 0, totals[:, np.newaxis], 0).sum(axis=0)
+    levels = np.flatnonzero(counting)
+    counts = sure.sum(axis=0)[levels]
+    return np.column_stack([np.array(LEVELS)[levels], counts / counting[levels], right[levels] / counts])
 
 
 def accuracies(correct: Mapping[str, int], total: Mapping[str, int]) -> dict[str, float]:

@@ -9,8 +9,10 @@ from jaxtyping import Float64, Int64
 
 from numerics.bc3e.anderson import PRODUCT_BITS
 from numerics.bc3e.limits import Limits, private_limits, shared_limits
+from numerics.bc3e.reliability import is_confusion, least_evidence
 from protocols.bc3e.payloads import (
     LARGEST_TABLE,
+    LEVELS,
     MOST_CLASSES,
     MOST_INSTANCES,
     Holdings,
@@ -80,9 +82,11 @@ def check_statistics(
     if (answer.log_theta < limits.log_theta).any():
         raise PayloadError(answer.title(), "log_theta", f"is smaller than labels of {n} instances allow")
     _check_bound(answer, limits, n)
+    if not 0 <= answer.changed <= n:
+        raise PayloadError(answer.title(), "changed", f"is no number of {n} instances")
 
 
-def check_shares(layout: Layout, names: Iterable[str], n_active: int, history: int, site: str, answer: Shares) -> None:
+def check_shares(layout: Layout, names: Iterable[str], ask: Sweep, history: int, site: str, answer: Shares) -> None:
     """Refuse shares that no labels can have, and shares of other instances than those of the ask.
 
     Parameters
@@ -91,8 +95,8 @@ def check_shares(layout: Layout, names: Iterable[str], n_active: int, history: i
         Labels and instances of the sites.
     names : iterable of str
         Clusterings of the answer, in order.
-    n_active : int
-        Number of instances of the ask.
+    ask : Sweep
+        The ask.
     history : int
         Number of products in the answer of a site with own clusterings.
     site : str
@@ -100,8 +104,9 @@ def check_shares(layout: Layout, names: Iterable[str], n_active: int, history: i
     answer : Shares
         Its shares.
     """
-    _expect(answer, "share", answer.share.shape, (layout.k, n_active))
+    _expect(answer, "share", answer.share.shape, (layout.k, len(ask.active)))
     _check_labels(layout, site, answer, "share", answer.share)
+    _check_evidence(layout, ask, answer)
     n, own = len(layout.shared_rows[site]), layout.own_of(site)
     limits = shared_limits(layout.k, n, len(layout.clusterings_of(site)), layout.bits)
     _check_mass(layout, names, answer, limits)
@@ -118,8 +123,17 @@ def check_plain_shares(layout: Layout, asks: Mapping[str, Sweep], site: str, ans
     """Refuse shares of other instances than those of the ask, and sums that only learning needs."""
     _expect(answer, "share", answer.share.shape, (layout.k, len(asks[site].active)))
     _check_labels(layout, site, answer, "share", answer.share)
+    _check_evidence(layout, asks[site], answer)
     if answer.mass or answer.bound or len(answer.products):
         raise PayloadError(answer.title(), "mass", "expected no sums for an M-step")
+
+
+def _check_evidence(layout: Layout, ask: Sweep, answer: Shares) -> None:
+    """Refuse sums of log probabilities that no labels can have."""
+    wanted = ask.log_weights.shape if ask.first and ask.classes.size else (0, 0)
+    _expect(answer, "evidence", answer.evidence.shape, wanted)
+    if (answer.evidence > 0).any() or (answer.evidence < least_evidence(layout.n_classifiers, layout.bits)).any():
+        raise PayloadError(answer.title(), "evidence", "is no sum of logarithms of probabilities of labels")
 
 
 def _check_labels(layout: Layout, site: str, answer: Payload, field: str, counts: Int64[np.ndarray, "k n"]) -> None:
@@ -154,6 +168,18 @@ def _expect(payload: Payload, name: str, got: object, expected: object) -> None:
         raise PayloadError(payload.title(), name, f"expected {expected}, got {got}")
 
 
+def check_conclusion(layout: Layout, site: str, answer: Tally) -> None:
+    """Refuse what `check_tally` refuses, and shares of right labels of other classifiers than the site's own."""
+    check_tally(site, answer)
+    _expect(answer, "sure", len(answer.sure), len(LEVELS))
+    total = answer.total[answer.methods.index("bc3e")]
+    if ((answer.sure_correct < 0) | (answer.sure_correct > answer.sure) | (answer.sure > total)).any():
+        raise PayloadError(answer.title(), "sure", "expected counts of decisions, and of right ones among them")
+    if not 0 <= answer.unsure <= layout.instances[site]:
+        raise PayloadError(answer.title(), "unsure", "is no number of the site's instances")
+    _expect(answer, "reliability", len(answer.reliability), sum(map(is_confusion, layout.own_of(site))))
+
+
 def check_tally(site: str, answer: Tally | Predicted) -> None:
     """Refuse impossible counts."""
     if len(answer.methods) != len(answer.total):
@@ -164,6 +190,8 @@ def check_tally(site: str, answer: Tally | Predicted) -> None:
         raise PayloadError(answer.title(), "correct", "expected counts between 0 and those of total")
     if isinstance(answer, Tally) and not 0 <= answer.withheld <= LARGEST_TABLE:
         raise PayloadError(answer.title(), "withheld", "is no number of clusters")
+    if isinstance(answer, Tally) and ((answer.reliability < 0) | (answer.reliability > 1 + 1e-9)).any():
+        raise PayloadError(answer.title(), "reliability", "expected shares")
 
 
 def check_predicted(site: str, answer: Predicted) -> None:

@@ -14,14 +14,8 @@ from numerics.bc3e.anderson import DEPTH, PLAIN, ParameterBlock, Weights, projec
 from numerics.bc3e.e_step import Contribution
 from numerics.bc3e.grid import from_grid, one_to_grid
 from numerics.bc3e.influence import contradicting_site
-from numerics.bc3e.m_step import (
-    expected_log_likelihood,
-    expected_log_prior,
-    initial_beta,
-    maximize_alpha,
-    maximize_beta,
-    smoothing_bound,
-)
+from numerics.bc3e.m_step import expected_log_likelihood, expected_log_prior, maximize_alpha
+from numerics.bc3e.reliability import first_table, maximize_table, prior_bound
 from protocols.bc3e.payloads import EStep, Shares, Statistics, Sweep
 from protocols.bc3e.settings import Settings
 from protocols.wire.payload import Payload, PayloadError
@@ -37,6 +31,10 @@ SWEEPS = 500
 """Largest number of sweeps of an E-step that runs to convergence; on the paper's data it takes 5 to 60."""
 
 
+SETTLED_STEPS = 2
+"""Steps in a row in which few classes change before a fit stops by them."""
+
+
 @dataclass
 class EMFit:
     """Outcome of one EM.
@@ -46,15 +44,17 @@ class EMFit:
     alpha : ndarray
         ``(k,)`` parameters of the Dirichlet prior.
     beta : dict[str, ndarray]
-        ``(k, k_m)`` tables of the common clusterings, by clustering.
+        ``(k, k_m)`` tables of the common clusterings and confusion matrices, by name.
     bound : float
         Evidence lower bound (eq. 3) at alpha and beta.
     rounds : int
         Number of E-steps.
     converged : bool
-        Whether the relative change of the bound fell below the tolerance.
+        Whether the fit stopped by its rule (``bc3e.stop``).
     bounds : list of float
         Bound after every accepted E-step.
+    changed : list of float
+        Share of the instances whose class changed, in every accepted E-step.
     accepted : dict[str, bool]
         Whether the last E-step of a site was accepted, by site.
     shared : SharedInstances or None
@@ -64,6 +64,8 @@ class EMFit:
         with secure aggregation.
     left_out : list of str
         Sites whose sums contradicted those of the others, and did not count from then on (``bc3e.robust``).
+    draws : int
+        Draws of theta that an instance's class counts for; 0: classifiers vote.
     """
 
     alpha: Float64[np.ndarray, "k"]
@@ -72,10 +74,12 @@ class EMFit:
     rounds: int = 0
     converged: bool = False
     bounds: list[float] = field(default_factory=list)
+    changed: list[float] = field(default_factory=list)
     accepted: dict[str, bool] = field(default_factory=dict)
     shared: SharedInstances | None = None
     mass: dict[str, dict[str, Int64[np.ndarray, "k k_m"]]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
+    draws: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,7 @@ class _Sums:
     log_theta: Int64[np.ndarray, "k"]
     bound: float
     products: Int64[np.ndarray, "h"] | None
+    changed: int
 
 
 @dataclass(frozen=True)
@@ -121,15 +126,16 @@ class EM:
         self.alpha = np.full(layout.k, settings.alpha)
         self.log_alpha = ParameterBlock(np.log(self.alpha), project_log_alpha)
         self.beta = {
-            name: ParameterBlock(initial_beta(name, layout.k, layout.n_clusters[name], start))
+            name: ParameterBlock(first_table(name, layout.k, layout.n_clusters[name], start))
             for name in sorted(layout.common)
         }
         self.weights = Weights()
         self.mix = PLAIN
-        self.shared = SharedInstances(layout, starts, self.alpha) if starts else None
+        self.draws = layout.draws and (settings.draws or layout.draws)
+        self.shared = SharedInstances(layout, starts, self.alpha, self.draws) if starts else None
         self.statistics: dict[str, _SiteStatistics] = {}
         self.accepted_statistics: dict[str, _SiteStatistics] = {}
-        self.fit = EMFit(self.alpha, {}, shared=self.shared)
+        self.fit = EMFit(self.alpha, {}, shared=self.shared, draws=self.draws)
         self.lost_sites: set[str] = set()
         self.answering_sites: set[str] = set()
         self.masking = Masking("statistics", settings.min_sites) if settings.masked else None
@@ -160,7 +166,8 @@ class EM:
             fit.alpha, fit.bound = self.alpha, sums.bound
             fit.beta = {name: block.x for name, block in self.beta.items()}
             fit.bounds.append(sums.bound)
-            fit.converged = abs(change) <= settings.tolerance * abs(sums.bound)
+            fit.changed.append(sums.changed / max(sums.n, 1))
+            fit.converged = self._has_settled(change)
             if fit.converged:
                 break
             if not comparable:
@@ -170,13 +177,20 @@ class EM:
             fit.mass = _mass_by_site(self.accepted_statistics)
         return fit
 
+    def _has_settled(self, change: float) -> bool:
+        """Return whether the fit stops: by its bound, by the classes of the instances, or when both have settled."""
+        settings, fit = self.settings, self.fit
+        bound = abs(change) <= settings.tolerance * abs(fit.bound)
+        labels = len(fit.changed) > SETTLED_STEPS and max(fit.changed[-SETTLED_STEPS:]) <= settings.stop_share
+        return {"bound": bound, "labels": labels, "both": bound and labels}[settings.stop]
+
     # -- E-step -------------------------------------------------------------------------------------------------------
 
     def _e_step(self, step: int, kept: bool, measure: Mapping[str, float]) -> Conversation[_Sums]:
         """Let private instances converge in one ask, and shared instances in one ask per sweep."""
         if self.masking:
             return (yield from self._masked_e_step(self.masking, step, measure))
-        sweeps = self.settings.sweeps or SWEEPS
+        sweeps = self._most_sweeps
         if self.shared:
             self.shared.begin(accepted=kept)
         for number in range(1, sweeps + 1):
@@ -239,9 +253,15 @@ class EM:
             beta=tuple(self.beta[name].x for name in names),
             grid_bits=self.layout.bits,
             tolerance=self.settings.gamma_tolerance,
-            max_sweeps=self.settings.sweeps or SWEEPS,
+            max_sweeps=self._most_sweeps,
             smoothing=self.settings.smoothing,
+            draws=self.draws,
         )
+
+    @property
+    def _most_sweeps(self) -> int:
+        """Largest number of sweeps of an E-step; the first one has the classes of the step before."""
+        return max(self.settings.sweeps or SWEEPS, 2 if self.draws else 1)
 
     def _check(self, moving: Mapping[str, Sweep], site: str, answer: Any) -> None:
         """Refuse an answer whose sizes do not fit the layout, or that no labels can have."""
@@ -252,7 +272,7 @@ class EM:
                 check_statistics(layout, self.alpha, names, n_private, part)
             else:
                 history = len(self.log_alpha.points[-DEPTH:]) + 1
-                check_shares(layout, names, len(moving[site].active), history, site, part)
+                check_shares(layout, names, moving[site], history, site, part)
 
     def _lose(self, sites: set[str]) -> None:
         """Record sites that did not answer. With shared instances they are lost; otherwise they may come back."""
@@ -288,20 +308,22 @@ class EM:
         bits, k = self.layout.bits, self.layout.k
         mass = {name: np.zeros((k, self.layout.n_clusters[name]), np.int64) for name in self.beta}
         total = Contribution(0, mass, np.zeros(k, np.int64), 0)
-        products = None
+        products, changed = None, 0
         for site, kept in self.statistics.items():
             part = kept.statistics
             tables = dict(zip(kept.names, part.mass, strict=True))
             newest = self.masking is not None or site in self.answering_sites
             moved = 0 if newest else one_to_grid(self._moved_bound(kept), bits)
             total += Contribution(part.n, tables, part.log_theta, part.bound + moved)
+            changed += part.changed if newest else 0
         if self.shared:
             part_of_shared, products = self.shared.sums(self.alpha)
             total += part_of_shared
+            changed += self.shared.changed(self.alpha)
         bound = total.bound + sum(
-            one_to_grid(smoothing_bound(block.x, self.settings.smoothing), bits) for block in self.beta.values()
+            one_to_grid(prior_bound(name, block.x, self.settings.smoothing), bits) for name, block in self.beta.items()
         )
-        return _Sums(total.n, total.mass, total.log_theta, float(np.ldexp(float(bound), -bits)), products)
+        return _Sums(total.n, total.mass, total.log_theta, float(np.ldexp(float(bound), -bits)), products, changed)
 
     def _moved_bound(self, before: _SiteStatistics) -> float:
         """Compute the change of a silent site's part of the bound with the parameters, at its last gamma and phi.
@@ -327,7 +349,7 @@ class EM:
             log_alpha = np.log(maximize_alpha(self.alpha, mean))
         images = [(self.log_alpha, log_alpha)]
         images += [
-            (block, maximize_beta(sums.mass[name], self.layout.bits, self.settings.smoothing))
+            (block, maximize_table(name, sums.mass[name], self.layout.bits, self.settings.smoothing))
             for name, block in self.beta.items()
         ]
         products = sum(block.products(image) for block, image in images)

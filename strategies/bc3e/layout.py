@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from numerics.bc3e.grid import choose_bits
+from numerics.bc3e.reliability import confusion_of, draws_of, is_confusion
 from protocols.bc3e.payloads import LARGEST_TABLE, Holdings, Setup
 from strategies.errors import FusionError
 
@@ -28,7 +29,8 @@ class Layout:
     bits : int
         Bits of the grid.
     n_clusters : dict[str, int]
-        Number of clusters by clustering: the largest over all sites.
+        Number of clusters by clustering: the largest over all sites. Where classifiers have confusion matrices, these
+        count as clusterings here and below, each with k columns.
     holders : dict[str, list[str]]
         Sites that hold labels of a clustering, by clustering.
     common : frozenset of str
@@ -58,6 +60,12 @@ class Layout:
     shared_index: dict[str, Int64[np.ndarray, "s"]]
     n_shared: int
     sites_with_truth: frozenset[str]
+
+    @property
+    def draws(self) -> int:
+        """Draws of theta that an instance's class counts for by default; 0 where classifiers vote."""
+        confusion = sum(map(is_confusion, self.n_clusters))
+        return draws_of(len(self.n_clusters) - confusion) if confusion else 0
 
     def common_of(self, site: str) -> tuple[str, ...]:
         """Return the common clusterings that a site holds, by name."""
@@ -105,7 +113,9 @@ class Layout:
         )
 
 
-def agree_layout(holdings: Mapping[str, Holdings], distribution: str, classes: int) -> Layout:
+def agree_layout(
+    holdings: Mapping[str, Holdings], distribution: str, classes: int, *, confusion: bool = False
+) -> Layout:
     """Choose common sizes, and find the instances and clusterings that several sites hold.
 
     Parameters
@@ -116,6 +126,8 @@ def agree_layout(holdings: Mapping[str, Holdings], distribution: str, classes: i
         ``row``, ``column`` or ``arbitrary``; checked against the holdings as far as possible.
     classes : int
         Number of classes; 0 for the largest number in the classifiers' labels.
+    confusion : bool
+        Whether each classifier has a confusion matrix.
 
     Raises
     ------
@@ -151,6 +163,12 @@ def agree_layout(holdings: Mapping[str, Holdings], distribution: str, classes: i
         raise FusionError("no site holds an instance")
     if distribution == "column":
         _check_columns(holdings, total, {**classifiers, **{name: len(sites) for name, sites in holders.items()}})
+    if confusion:
+        n_clusters |= dict.fromkeys(map(confusion_of, classifiers), k)
+        holders |= {
+            confusion_of(name): [site for site, held in holdings.items() if name in held.classifiers]
+            for name in classifiers
+        }
     common = frozenset(n for n, sites in holders.items() if distribution == "row" or len(sites) > 1)
     return Layout(
         k=k,

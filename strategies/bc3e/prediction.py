@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from numerics.bc3e.reliability import confusion_of
 from protocols.bc3e.payloads import Conclude, Holdings, Predict, Predicted, PredictShared, Shares, Starts, Survey, Tally
 from protocols.bc3e.settings import Settings
 from strategies.bc3e.accuracy import accuracies, add_up
@@ -72,12 +73,17 @@ class BC3EPrediction(FusionStrategy):
         self._alpha: Float64[np.ndarray, "k"] = earlier["alpha"]
         self._names = tuple(map(str, earlier["clusterings"]))
         self._beta = tuple(earlier[f"beta_{place}"] for place in range(len(self._names)))
+        self._draws = int(earlier.get("draws", 0))
+        classifiers = map(str, earlier.get("classifiers", ()))
+        for place, name in enumerate(classifiers):
+            self._names += (confusion_of(name),)
+            self._beta += (earlier[f"confusion_{place}"],)
 
     def conversation(self, repetition: int = 0) -> Conversation[ClassPredictions]:
         """Ask for an E-step at fixed parameters and for counts: in one round, unless instances are shared."""
         if self.distribution != "row":
             return (yield from self._predict_shared())
-        ask = Predict(self._alpha, self._names, self._beta, Settings.gamma_tolerance, SWEEPS)
+        ask = Predict(self._alpha, self._names, self._beta, Settings.gamma_tolerance, SWEEPS, self._draws)
         answers: dict[str, Predicted] = yield Broadcast(ask, check=check_predicted)
         instances = {site: answer.instances for site, answer in answers.items()}
         return ClassPredictions(answers, instances, sum(instances.values()))
@@ -95,10 +101,13 @@ class BC3EPrediction(FusionStrategy):
         layout = agree_layout(holdings, self.distribution, k)
         starts: dict[str, Starts] = yield Tell(self._asks(layout), check=partial(check_starts, layout))
         layout = layout.restricted_to(set(starts))
-        shared = SharedInstances(layout, {site: answer.start for site, answer in starts.items()}, self._alpha)
+        shared = SharedInstances(
+            layout, {site: answer.start for site, answer in starts.items()}, self._alpha, self._draws
+        )
         yield from self._converge(shared)
+        alpha = self._alpha if self._draws else np.zeros(0)
         asks = {
-            site: Conclude(True, shared.gamma_of(site, accepted=True), shared.instances_to_count(site))
+            site: Conclude(True, shared.gamma_of(site, accepted=True), shared.instances_to_count(site), alpha)
             for site in sorted(shared.members)
         }
         tallies: dict[str, Tally] = yield Tell(asks, check=check_tally)
@@ -115,6 +124,7 @@ class BC3EPrediction(FusionStrategy):
                 grid_bits=layout.bits,
                 tolerance=Settings.gamma_tolerance,
                 max_sweeps=SWEEPS,
+                draws=self._draws,
             )
             for site, rows in layout.shared_rows.items()
         }

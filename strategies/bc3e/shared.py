@@ -10,6 +10,7 @@ from scipy.special import psi
 
 from numerics.bc3e.e_step import Contribution, add_alpha, center_part, converged
 from numerics.bc3e.grid import from_grid
+from numerics.bc3e.reliability import class_bound, class_responsibilities, decisions
 from protocols.bc3e.payloads import Shares, Sweep
 from strategies.bc3e.layout import Layout
 
@@ -28,10 +29,16 @@ class SharedInstances:
         ``(k, s)`` starts ``votes + r2_n / k`` of a site's shared instances on the grid, by site.
     alpha : ndarray
         ``(k,)`` alpha of the first E-step.
+    draws : int
+        Draws of theta that an instance's class counts for; 0: classifiers vote.
     """
 
     def __init__(
-        self, layout: Layout, starts: Mapping[str, Int64[np.ndarray, "k s"]], alpha: Float64[np.ndarray, "k"]
+        self,
+        layout: Layout,
+        starts: Mapping[str, Int64[np.ndarray, "k s"]],
+        alpha: Float64[np.ndarray, "k"],
+        draws: int = 0,
     ) -> None:
         self.layout = layout
         self.members = set(starts)
@@ -41,11 +48,20 @@ class SharedInstances:
         self._active = np.ones(layout.n_shared, bool)
         self._latest: dict[str, Shares] = {}
         self._share: dict[str, Int64[np.ndarray, "k s"]] = {}
+        self.draws = draws
+        self._classes = np.zeros((layout.k, layout.n_shared), np.int64)  # of the sweep that is asked for, or the last
+        self._accepted_classes = self._classes
+        self._evidence: dict[str, Int64[np.ndarray, "k s"]] = {}
+        self._first = True
+        self._decisions = self._accepted_decisions = np.full(layout.n_shared, -1)
 
     def begin(self, *, accepted: bool) -> None:
         """Start an E-step from the gamma of the last accepted one."""
         if accepted:
-            self.accepted = self.gamma
+            self.accepted, self._accepted_classes = self.gamma, self._classes
+            self._accepted_decisions = self._decisions
+        self._classes = self._accepted_classes.copy()
+        self._first = True
         self._origin = self.accepted.copy()
         self._active[:] = True
         self._latest.clear()
@@ -57,14 +73,21 @@ class SharedInstances:
             index = self.layout.shared_index[site]
             active = np.flatnonzero(self._active[index])
             if active.size or (first and (index.size or self.layout.own_of(site))):
-                asks[site] = Sweep(active, psi(self._origin[:, index[active]]))
+                asks[site] = self._ask(active, index[active])
         return asks
+
+    def _ask(self, active: Int64[np.ndarray, "a"], places: Int64[np.ndarray, "a"]) -> Sweep:
+        log_weights = psi(self._origin[:, places])
+        if not self.draws:
+            return Sweep(active, log_weights)
+        return Sweep(active, log_weights, np.ascontiguousarray(self._classes[:, places]), self._first)
 
     def drop(self, site: str) -> None:
         """Remove a site's models, and sweep over all instances again."""
         self.members.discard(site)
         self._share.pop(site, None)
         self._latest.pop(site, None)
+        self._evidence.pop(site, None)
         self._active[:] = True
 
     def take(
@@ -82,14 +105,24 @@ class SharedInstances:
             shape = (self.layout.k, len(self.layout.shared_index[site]))
             share = self._share.setdefault(site, np.zeros(shape, np.int64))
             share[:, asks[site].active] = answer.share
-        after = add_alpha(alpha, self._total(self._share), self.layout.bits)
+            if answer.evidence.size:
+                self._evidence[site] = answer.evidence
+        after = add_alpha(alpha, self._total(self._share) + self.draws * self._classes, self.layout.bits)
         after[:, ~self._active] = self.gamma[:, ~self._active]
         done = converged(self._origin, after, tolerance, self.layout.bits)
+        if self.draws and self._first:
+            done[:] = False  # this sweep had the classes of the step before
+        self._first = False
         self.gamma = after
         self._active &= ~done
         if last:
             self._active[:] = False
         self._origin[:, self._active] = after[:, self._active]
+        if self.draws:
+            moving, evidence = self._active, self._total(self._evidence)
+            self._classes[:, moving] = class_responsibilities(
+                psi(after[:, moving]), evidence[:, moving], self.draws, self.layout.bits
+            ).astype(np.int64)
 
     @property
     def is_moving(self) -> bool:
@@ -106,7 +139,15 @@ class SharedInstances:
             total += Contribution(0, mass, np.zeros_like(statistics), answer.bound)
             if answer.products.size:
                 products = answer.products if products is None else products + answer.products
+        if self.draws:
+            bound = class_bound(self._classes.astype(np.float64), self._total(self._evidence), self.layout.bits)
+            total += Contribution(0, {}, np.zeros_like(statistics), bound)
         return total, products
+
+    def changed(self, alpha: Float64[np.ndarray, "k"]) -> int:
+        """Count the instances whose class is another one than after the last E-step that counted."""
+        self._decisions = decisions(self.gamma, alpha if self.draws else np.zeros(0))
+        return int(np.count_nonzero(self._decisions != self._accepted_decisions))
 
     def gamma_of(self, site: str, *, accepted: bool) -> Float64[np.ndarray, "k s"]:
         """Return ``(k, s)`` gamma of a site's shared instances."""
@@ -117,8 +158,14 @@ class SharedInstances:
         """Return, by site, gamma of its shared instances, and gamma without the site's share."""
         gammas = {}
         for site in sorted(self.members & set(self._share)):
-            gamma = self.gamma[:, self.layout.shared_index[site]]
-            gammas[site] = gamma, gamma - from_grid(self._share[site], self.layout.bits)
+            index = self.layout.shared_index[site]
+            gamma, bits = self.gamma[:, index], self.layout.bits
+            without = gamma - from_grid(self._share[site], bits)
+            if self.draws:
+                others = self._total(self._evidence)[:, index] - self._evidence.get(site, 0)
+                classes = class_responsibilities(psi(gamma), others, self.draws, bits)
+                without += self.draws * np.ldexp(classes - self._classes[:, index], -bits)
+            gammas[site] = gamma, without
         return gammas
 
     def instances_to_count(self, site: str) -> Int64[np.ndarray, "c"]:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
 from numerics.gp.kernels import Kernel
-from numerics.gp.moments import ExpertMoments, Units, in_units, join, remote, units_of
+from numerics.gp.moments import ExpertMoments, Units, in_units, join, remote, remote_inputs, units_of
 from numerics.gp.nearest_rows import learning_rows
 from protocols.gp.payloads import Moments
 from strategies.column_names import check_enough, columns_of_most
@@ -43,6 +43,8 @@ class ExpertRegistry:
         Whether sites leave out such rows (``gp.robust``).
     local : int
         How many nearest rows predict a point at a large site; 0: it has several experts (``gp.local``).
+    own_noise : bool
+        Whether each site predicts with a noise of its own (``gp.noise``).
     nearest : tuple of str
         Sites whose only expert predicts from nearest rows.
 
@@ -73,9 +75,12 @@ class ExpertRegistry:
     robust: bool = False
     local: int = 0
     nearest: tuple[str, ...] = ()
+    own_noise: bool = False
 
     @classmethod
-    def of(cls, answers: Mapping[str, Moments], *, robust: bool = False, local: int = 0) -> ExpertRegistry:
+    def of(
+        cls, answers: Mapping[str, Moments], *, robust: bool = False, local: int = 0, own_noise: bool = False
+    ) -> ExpertRegistry:
         """Register the experts of the sites that have the same inputs as most sites.
 
         The unit of the outputs is that of the sites that are not `remote`.
@@ -93,7 +98,10 @@ class ExpertRegistry:
         members = dict(sorted(members.items(), key=lambda each: _content(each[1])))
         moments = join([moments_of(answer) for answer in members.values()])
         counts = {site: answer.counts for site, answer in members.items()}
-        units = units_of(moments, ~np.repeat(*_remote_experts(counts, moments)))
+        n_experts = [len(each) for each in counts.values()]
+        site = np.repeat(np.arange(len(n_experts)), n_experts)
+        far = remote_inputs(moments, site)
+        units = units_of(moments, ~remote(moments, site)[site], ~far[site])
         return cls(
             counts,
             features,
@@ -105,6 +113,7 @@ class ExpertRegistry:
             robust,
             local,
             tuple(site for site, answer in members.items() if answer.nearest),
+            own_noise,
         )
 
     def check_enough(self, min_sites: int) -> None:
@@ -145,8 +154,20 @@ class ExpertRegistry:
     @cached_property
     def remote(self) -> list[str]:
         """Sites whose outputs are far from those of most sites (`numerics.gp.moments.remote`)."""
-        mask, _ = _remote_experts(self.counts, self.moments)
+        mask = remote(self.moments, self._number)
         return [site for site, far in zip(self.counts, mask.tolist(), strict=True) if far]
+
+    @property
+    def remote_inputs(self) -> dict[str, list[str]]:
+        """By site, its inputs that are far from those of most sites, if any; they do not count in the inputs' units."""
+        sites = zip(self.counts, remote_inputs(self.moments, self._number), strict=True)
+        named = {site: [name for name, far in zip(self.features, mask, strict=True) if far] for site, mask in sites}
+        return {site: names for site, names in named.items() if names}
+
+    @property
+    def _number(self) -> Int64[np.ndarray, "M"]:
+        """``(M,)`` number of each expert's site."""
+        return np.repeat(np.arange(len(self.counts)), [len(counts) for counts in self.counts.values()])
 
     @property
     def learning(self) -> list[str]:
@@ -183,6 +204,7 @@ class ExpertRegistry:
             "y_scale": units.y_scale,
             "robust": self.robust,
             "local": self.local,
+            "own_noise": self.own_noise,
         }
 
     # -- saved for later ----------------------------------------------------------------------------------------------
@@ -203,6 +225,7 @@ class ExpertRegistry:
             "expert_y_variance": self.moments.y_variance,
             "robust": np.array(self.robust),
             "local": np.array(self.local),
+            "own_noise": np.array(self.own_noise),
             "expert_nearest": self.is_nearest,
         }
 
@@ -227,15 +250,8 @@ class ExpertRegistry:
         nearest = tuple(dict.fromkeys(sites[arrays["expert_nearest"]].tolist()))
         robust, local = bool(arrays.get("robust", False)), int(arrays["local"])
         features = tuple(map(str, arrays["features"]))
-        return cls(counts, features, units, moments, {}, {}, {}, robust, local, nearest)
-
-
-def _remote_experts(
-    counts: Mapping[str, Int64[np.ndarray, "m"]], moments: ExpertMoments
-) -> tuple[Bool[np.ndarray, "s"], list[int]]:
-    """Return the mask of remote sites, and every site's number of experts."""
-    n_experts = [len(each) for each in counts.values()]
-    return remote(moments, np.repeat(np.arange(len(n_experts)), n_experts)), n_experts
+        own_noise = bool(arrays["own_noise"])
+        return cls(counts, features, units, moments, {}, {}, {}, robust, local, nearest, own_noise)
 
 
 def _content(answer: Moments) -> tuple[bytes, ...]:

@@ -11,9 +11,9 @@ from jaxtyping import Float64
 from common.csv_text import csv_text
 from common.grouping import list_names
 from numerics.gp.kernel_registry import kernel_of
-from numerics.gp.measurements import LIMIT
+from numerics.gp.measurements import INPUT_LIMIT, LIMIT
 from numerics.gp.metrics import coverage, msll, smse
-from numerics.gp.moments import MOST_SPREAD
+from numerics.gp.moments import MOST_INPUT_SPREAD, MOST_SPREAD
 from strategies.gp.influence import raising_the_error
 from strategies.gp.model import Model
 from strategies.gp.outcome import GPOutcome
@@ -132,12 +132,19 @@ def _notes_on_sites(outcome: GPOutcome) -> list[str]:
     registry, notes = outcome.model.registry, []
     if left_out := registry.left_out:
         notes.append(
-            f"rows that sites left out for outputs beyond {LIMIT:g} deviations of their own median (gp.robust):"
+            f"rows that sites left out for outputs beyond {LIMIT:g} deviations of their own median, or inputs beyond"
+            f" {INPUT_LIMIT:g} (gp.robust):"
             f" {_list([f'{site}: {left_out[site]}' for site in sorted(left_out)])}"
         )
     notes += [
         f"{site}: without it the squared error would be {100 * share:.0f} % lower; look at its data"
         for site, share in raising_the_error(outcome).items()
+    ]
+    notes += [
+        f"{site}: {_list(names)} lies very far from that of most sites, in one row or in all (mean square"
+        f" {MOST_INPUT_SPREAD:g} times theirs or more; a wrong cell, or another unit?). The unit is that of the other"
+        " sites; look at these data, or set gp.robust"
+        for site, names in registry.remote_inputs.items()
     ]
     if outcome.settings.robust:
         return notes

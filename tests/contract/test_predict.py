@@ -42,7 +42,7 @@ def write_wards(folder: Path, seed: int = 0, **sizes: int) -> Path:
     return folder
 
 
-LEARN: dict[str, Any] = {"protocol": "bc3e", "id": "patient", "truth": "diagnosis"}
+LEARN: dict[str, Any] = {"bc3e.reliability": "none", "protocol": "bc3e", "id": "patient", "truth": "diagnosis"}
 
 
 def predicting(tmp_path: Path, learned: Path, **changes: Any) -> dict[str, Any]:
@@ -181,6 +181,7 @@ def sharing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     tmp_path = tmp_path_factory.mktemp(request.param)
     folder = write_shares(tmp_path / "then", request.param)
     learn = {"protocol": "bc3e", "id": "patient", "bc3e.distribution": request.param, "bc3e.max-rounds": 3}
+    learn |= {"bc3e.reliability": "none"}
     return run(config(tmp_path, **learn, data=str(folder)), 3)
 
 
@@ -241,13 +242,28 @@ def test_between_real_sites_each_finds_its_tables_of_that_run(tmp_path: Path) ->
         {"site": site, "data": str(folder / f"{site}.csv"), "id": "patient", "site-output-dir": str(tmp_path / site)}
         for site in HELD["column"]
     ]
-    learn = {"protocol": "bc3e", "bc3e.distribution": "column", "bc3e.max-rounds": 2}
+    learn = {"protocol": "bc3e", "bc3e.distribution": "column", "bc3e.max-rounds": 2, "bc3e.reliability": "none"}
     learned = run(config(tmp_path, **learn), nodes)
     theta = {site: theta_of(tmp_path / site / "theta.csv") for site in HELD["column"]}
     run(config(tmp_path, **learn, **{"bc3e.smoothing": 50.0, "bc3e.sweeps": 2}), nodes)
     run(predicting(tmp_path, learned), nodes)
     for site, before in theta.items():
         np.testing.assert_allclose(theta_of(tmp_path / site / "predictions.csv"), before, atol=1e-6)
+
+
+@pytest.mark.parametrize("distribution", ["row", "column", "arbitrary"])
+def test_confusion_matrices_predict_too(distribution: str, tmp_path: Path) -> None:
+    """Nearly every class of then: an instance between two fixed points may find the other one from a cold start."""
+    row = distribution == "row"
+    folder = write_wards(tmp_path / "then") if row else write_shares(tmp_path / "then", distribution)
+    learn = {"protocol": "bc3e", "id": "patient", "bc3e.distribution": distribution, "bc3e.max-rounds": 4}
+    n_sites = len(WARDS) if row else 3
+    learned = run(config(tmp_path, **learn, data=str(folder)), n_sites)
+    found = run(predicting(tmp_path, learned, data=str(folder)), n_sites)
+    assert not load(found)[0].missing
+    for before in sorted(learned.glob("sites/*/theta.csv")):
+        told = theta_of(found / "sites" / before.parent.name / "predictions.csv")
+        assert (np.abs(told - theta_of(before)).max(axis=1) < 1e-5).mean() > 0.9
 
 
 def test_a_site_that_forgets_while_it_predicts_is_reminded(sharing: Path, tmp_path: Path) -> None:

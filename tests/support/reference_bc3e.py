@@ -10,6 +10,9 @@ It computes in one of two ways:
 - ``bits=30``, say: every summand that would cross sites lies on the grid of multiples of ``2**-bits`` (docs/bc3e.md,
   "Bit-for-bit equality"). Equality to the last bit then asks for the same elementary operations before the rounding, so
   eq. (5) is the product ``exp(psi(gamma_i) - max psi) * beta_i``, normalized, and is not regrouped.
+
+Where classifiers have confusion matrices (``draws`` above 0) the equations are those of `numerics.bc3e.reliability`,
+and `bound` writes out what they maximize. E-steps then begin with a sweep that keeps the classes of the step before.
 """
 
 from __future__ import annotations
@@ -44,10 +47,12 @@ class Result:
     beta: dict[str, Beta]
     gamma: Gamma
     bounds: list[float] = field(default_factory=list)
+    confusion: dict[str, Beta] = field(default_factory=dict)
 
     @property
     def theta(self) -> Gamma:
-        return np.asarray(self.gamma / add_classes(self.gamma)[:, None])
+        counts = self.gamma - self.alpha if self.confusion else self.gamma
+        return np.asarray(counts / add_classes(counts)[:, None])
 
 
 def add_classes(values: Gamma) -> Float64[np.ndarray, "n"]:
@@ -83,6 +88,33 @@ def cold_gamma(ensemble: Ensemble, alpha: Alpha, bits: int | None = None) -> Gam
     k = len(alpha)
     r2 = sum((labeled(labels).astype(float) for labels in ensemble.clusterings.values()), np.zeros(ensemble.n))
     return np.asarray(alpha + (vote_counts(ensemble, k, bits) + r2[:, None] * on_grid(np.array(1 / k), bits)))
+
+
+# -- confusion matrices -----------------------------------------------------------------------------------------------
+
+
+def confusion_prior(k: int) -> Beta:
+    """56 of 80 labels right, the wrong ones spread evenly."""
+    return np.asarray((80 * (1 - 0.7) / (k - 1)) * (1 - np.eye(k)) + 80 * 0.7 * np.eye(k))
+
+
+def log_evidence(ensemble: Ensemble, confusion: Mapping[str, Beta], bits: int | None = None) -> Gamma:
+    """Sum over the classifiers of log pi_l[i, w_nl]; averaged under probabilities."""
+    k = len(next(iter(confusion.values())))
+    total = np.zeros((ensemble.n, k))
+    for name, labels in ensemble.classifiers.items():
+        weights, logs = one_hot(labels, k), np.log(confusion[name])
+        total += on_grid(sum((weights[:, [j]] * logs[:, j] for j in range(k)), np.zeros((ensemble.n, k))), bits)
+    return total
+
+
+def class_shares(gamma: Gamma, evidence: Gamma, draws: int, bits: int | None = None) -> Gamma:
+    """r_ni proportional to exp(draws psi(gamma_ni) + evidence_ni); 0 where no classifier gave a label."""
+    logs = draws * psi(gamma) + evidence
+    share = np.exp(logs - logs.max(axis=1, keepdims=True))
+    total = add_classes(share)[:, None]
+    share = share / total if bits is None else np.rint(share * (2.0**bits / total)) / 2.0**bits
+    return np.where((evidence != 0).any(axis=1)[:, None], share, 0.0)
 
 
 # -- E-step -----------------------------------------------------------------------------------------------------------
@@ -122,9 +154,16 @@ def responsibilities(beta: Beta, labels: Labels, gamma: Gamma, bits: int | None 
     return np.where(there, np.rint(phi * (2.0**bits / total)) / 2.0**bits, 0.0)
 
 
-def sweep(ensemble: Ensemble, alpha: Alpha, beta: Mapping[str, Beta], gamma: Gamma, bits: int | None = None) -> Gamma:
-    """Eq. (6): gamma_n = alpha + C_n + sum_m phi_nm."""
-    total = vote_counts(ensemble, len(alpha), bits)
+def sweep(
+    ensemble: Ensemble,
+    alpha: Alpha,
+    beta: Mapping[str, Beta],
+    gamma: Gamma,
+    bits: int | None = None,
+    classes: Gamma | None = None,
+) -> Gamma:
+    """Eq. (6): gamma_n = alpha + C_n + sum_m phi_nm; `classes`, times the draws, stand in place of the votes C_n."""
+    total = vote_counts(ensemble, len(alpha), bits) if classes is None else classes.copy()
     for name, labels in ensemble.clusterings.items():
         total += responsibilities(beta[name], labels, gamma, bits)
     return np.asarray(alpha + total)
@@ -159,6 +198,43 @@ def e_step(
     return after, phi
 
 
+def e_step_with_classes(
+    ensemble: Ensemble,
+    alpha: Alpha,
+    beta: Mapping[str, Beta],
+    confusion: Mapping[str, Beta],
+    gamma: Gamma,
+    classes: Gamma,
+    draws: int,
+    *,
+    bits: int | None = None,
+    tolerance: float = 1e-8,
+    max_sweeps: int = 500,
+) -> tuple[Gamma, dict[str, Gamma], Gamma]:
+    """The same with confusion matrices; `classes` are those of the step before. Two sweeps at least.
+
+    Returns gamma, phi by clustering, and the classes, all of each instance's last sweep.
+    """
+    if bits is not None:
+        tolerance = max(tolerance, 1.5 * 2.0**-bits)
+    evidence = log_evidence(ensemble, confusion, bits)
+    before, known = gamma.copy(), classes
+    moving = np.ones(ensemble.n, bool)
+    for number in range(max(max_sweeps, 2)):
+        if number:
+            known = np.where(moving[:, None], class_shares(before, evidence, draws, bits), known)
+        after = np.where(moving[:, None], sweep(ensemble, alpha, beta, before, bits, draws * known), gamma)
+        settled = np.abs(after - before).max(axis=1, initial=0.0) <= tolerance
+        gamma = after
+        if number:
+            moving &= ~settled
+        if not moving.any() or number == max(max_sweeps, 2) - 1:
+            break
+        before = np.where(moving[:, None], after, before)
+    phi = {name: responsibilities(beta[name], w, before, bits) for name, w in ensemble.clusterings.items()}
+    return gamma, phi, known
+
+
 # -- bound ------------------------------------------------------------------------------------------------------------
 
 
@@ -169,12 +245,20 @@ def bound(
     gamma: Gamma,
     phi: Mapping[str, Gamma],
     smoothing: float = 0.0,
+    confusion: Mapping[str, Beta] | None = None,
+    classes: Gamma | None = None,
+    draws: int = 0,
 ) -> float:
-    """Eq. (3), term by term and for any gamma and phi (nothing is assumed to cancel)."""
+    """Eq. (3), term by term and for any gamma, phi and classes (nothing is assumed to cancel)."""
     k = len(alpha)
     expected = psi(gamma) - psi(add_classes(gamma))[:, None]
     total = ensemble.n * (gammaln(alpha.sum()) - gammaln(alpha).sum()) + ((alpha - 1) * expected).sum()
-    total += (vote_counts(ensemble, k) * expected).sum()
+    if confusion and classes is not None:
+        log_r = np.log(np.where(classes > 0, classes, 1.0))
+        total += (classes * (draws * expected + log_evidence(ensemble, confusion) - log_r)).sum()
+        total += sum((confusion_prior(k) * np.log(table)).sum() for table in confusion.values())
+    else:
+        total += (vote_counts(ensemble, k) * expected).sum()
     for name, labels in ensemble.clusterings.items():
         p = phi[name]
         log_p = np.log(np.where(p > 0, p, 1.0))
@@ -241,6 +325,7 @@ def fit(
     alpha: float = 1.0,
     beta: Mapping[str, Beta] | None = None,
     maximize: MaximizeAlpha | None = maximize_alpha,
+    draws: int = 0,
 ) -> Result:
     """Plain EM, from alpha_i = `alpha` and uniform (or the given) beta, until the bound's relative change is small.
 
@@ -258,14 +343,25 @@ def fit(
         Where they start.
     maximize : Callable or None
         ``maximize(alpha, mean_log_theta)``: how eq. (8) is solved; None: alpha stays.
+    draws : int
+        Draws of theta that a class counts for where classifiers have confusion matrices; 0: they vote.
     """
     now = np.full(k, alpha)
     tables = dict(beta) if beta else {name: np.full((k, size), 1 / size) for name, size in n_clusters.items()}
     gamma = cold_gamma(ensemble, now, bits)
+    prior = confusion_prior(k)
+    first = prior / prior.sum(axis=1, keepdims=True)
+    confusion = dict.fromkeys(ensemble.classifiers, first) if draws else {}
+    classes = np.zeros(gamma.shape)
     bounds: list[float] = []
     for step in range(max_rounds):
-        gamma, phi = e_step(ensemble, now, tables, gamma, bits=bits, max_sweeps=max_sweeps)
-        bounds.append(bound(ensemble, now, tables, gamma, phi, smoothing))
+        if draws:
+            gamma, phi, classes = e_step_with_classes(
+                ensemble, now, tables, confusion, gamma, classes, draws, bits=bits, max_sweeps=max_sweeps
+            )
+        else:
+            gamma, phi = e_step(ensemble, now, tables, gamma, bits=bits, max_sweeps=max_sweeps)
+        bounds.append(bound(ensemble, now, tables, gamma, phi, smoothing, confusion, classes, draws))
         if step == max_rounds - 1 or (step and abs(bounds[-1] - bounds[-2]) <= tolerance * abs(bounds[-1])):
             break
         expected = on_grid(psi(gamma) - psi(add_classes(gamma))[:, None], bits)
@@ -275,4 +371,7 @@ def fit(
             name: maximize_beta(expected_counts(phi[name], w, n_clusters[name], bits), smoothing)
             for name, w in ensemble.clusterings.items()
         }
-    return Result(now, tables, gamma, bounds)
+        for name in confusion:
+            counts = expected_counts(classes, ensemble.classifiers[name], k, bits) + prior
+            confusion[name] = counts / counts.sum(axis=1, keepdims=True)
+    return Result(now, tables, gamma, bounds, confusion)

@@ -34,6 +34,8 @@ BITS = 30
 SHORT = {"bc3e__max_rounds": 5, "bc3e__sweeps": 6, "bc3e__allow_single_model": True}
 """So few sweeps that nothing has converged, so few rounds that a run takes a second: equality holds all the same."""
 
+CONFUSION = {"bc3e__reliability": "confusion"}
+
 _RUN_IDS = itertools.count(1)
 _NAMES = itertools.count()
 
@@ -208,6 +210,53 @@ def test_every_distribution_is_the_centralized_computation(world: str, smoothing
         outcome = fuse(ensemble, distribution, n_sites, **settings)
         assert_is_reference(outcome, ensemble, expected)
         assert_equal(outcome, one, beta=distribution == "row")
+
+
+@pytest.mark.parametrize("world", few([*WORLDS]))
+def test_every_distribution_is_centralized_with_confusion_matrices(world: str, fuse: Runner) -> None:
+    """Bit for bit, plain EM; the bounds of all steps are those of the reference, which writes out every term."""
+    ensemble = WORLDS[world]()
+    k = max(n_values(labels) for labels in ensemble.classifiers.values())
+    fit = {"bits": BITS, "max_rounds": 5, "max_sweeps": 6, "maximize": center_newton}
+    expected = reference.fit(ensemble, k, sizes(ensemble), draws=3, **fit)
+    settings = {**SHORT, **CONFUSION, "bc3e__accelerate": False}
+    one = fuse(ensemble, "row", 1, **settings)
+    assert_is_reference(one, ensemble, expected)
+    assert_beta_is_reference(one, expected)
+    for place, name in enumerate(one.arrays["classifiers"]):
+        np.testing.assert_array_equal(one.arrays[f"confusion_{place}"], expected.confusion[str(name)])
+    for distribution, n_sites in [("row", 5), ("column", 3), ("arbitrary", 4)]:
+        outcome = fuse(ensemble, distribution, n_sites, **settings)
+        assert_is_reference(outcome, ensemble, expected)
+        assert_equal(outcome, one, beta=distribution == "row")
+        for name in ensemble.classifiers:
+            assert outcome.metrics[f"reliability_{name}"] == one.metrics[f"reliability_{name}"]
+
+
+def test_confusion_matrices_accelerated_without_clusterings_and_in_two_sweeps(fuse: Runner) -> None:
+    ensemble = draw(17, r1=4, n_clusters=(3,), missing=0.2)
+    votes = replace(ensemble, clusterings={})
+    for labels, settings in ((ensemble, {**SHORT, "bc3e__sweeps": 1}), (votes, {**SHORT, "bc3e__max_rounds": 8})):
+        one = fuse(labels, "row", 1, **CONFUSION, **settings)
+        for distribution, n_sites in [("row", 3), ("column", 2), ("arbitrary", 3)]:
+            other = fuse(labels, distribution, n_sites, **CONFUSION, **settings)
+            assert_equal(other, one, beta=distribution == "row")
+
+
+def test_a_fit_that_ends_by_its_labels_does_so_in_every_distribution(fuse: Runner) -> None:
+    """Classes that changed are counted at the sites, and at the center where sites share instances."""
+    ensemble = draw(18, n=40, noise=0.1, n_clusters=(3,))
+    settings = {**SHORT, "bc3e__max_rounds": 30, "bc3e__stop": "labels", "bc3e__accelerate": False}
+    one = fuse(ensemble, "row", 1, **settings)
+    changed = one.arrays["changed"]
+    assert changed[0] == 1.0
+    assert (changed[-2:] == 0).all()
+    assert len(changed) < 30
+    assert one.metrics["converged"] == 1.0
+    for distribution, n_sites in [("row", 3), ("column", 2), ("arbitrary", 3)]:
+        other = fuse(ensemble, distribution, n_sites, **settings)
+        assert_equal(other, one, beta=distribution == "row")
+        np.testing.assert_array_equal(other.arrays["changed"], changed)
 
 
 @pytest.mark.parametrize("world", few(["soft-and-missing", "hard"]))

@@ -24,6 +24,7 @@ from server import app as server_app
 from server.results import load
 from strategies.bc3e import from_config
 from strategies.errors import FusionError
+from tests.support.bc3e_ensembles import write_sites_of_labels
 from tests.support.contract import StrategyContract
 from tests.support.grid import Clock, config
 from tests.support.runs import Nodes, make_grid, run
@@ -392,11 +393,12 @@ def test_shared_instances_are_counted_by_a_site_that_knows_the_truth(tmp_path: P
 def test_a_column_site_keeps_its_own_tables(tmp_path: Path) -> None:
     """Beta of a clustering that one site alone holds is at the center in no file, and at the site in one of its own."""
     path = run(config(tmp_path, protocol="bc3e", bc3e__distribution="column", **QUICK), column_sites(tmp_path, "a"))
-    assert set(load(path)[1]) == {"alpha", "bounds", "clusterings"}
+    assert set(load(path)[1]) == {"alpha", "bounds", "changed", "classifiers", "clusterings", "coverage", "draws"}
     with np.load(tmp_path / "b" / "beta.npz") as tables:
-        assert tables.files == ["cluster_b"]
+        assert set(tables.files) == {"cluster_b", "confusion:class_b"}
         assert tables["cluster_b"].shape == (2, 3)
-        np.testing.assert_allclose(tables["cluster_b"].sum(axis=1), 1.0)
+        for table in tables.values():
+            np.testing.assert_allclose(table.sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize("field", ["log_theta", "mass"])
@@ -442,3 +444,18 @@ def test_a_run_of_real_sites_can_be_resumed_with_one_site_fewer(tmp_path: Path) 
 def test_alpha_that_is_not_learned_stays_to_the_last_bit(tmp_path: Path) -> None:
     _, arrays = load(run(config(tmp_path, bc3e__learn_alpha=False, bc3e__alpha=0.1, **QUICK), 2))
     np.testing.assert_array_equal(arrays["alpha"], np.full(3, 0.1))
+
+
+def test_unsure_instances_are_listed_at_their_site_and_coverage_is_counted(tmp_path: Path) -> None:
+    nodes = write_sites_of_labels(tmp_path, {"east": 30, "north": 40})
+    path = run(config(tmp_path, protocol="bc3e", bc3e__abstain=0.9, bc3e__max_rounds=3), list(nodes.values()))
+    report, arrays = load(path)
+    files = sorted(tmp_path.glob("out/*/theta.csv"))
+    probabilities = [pd.read_csv(file).filter(like="theta_").max(axis=1) for file in files]
+    listed = [pd.read_csv(file) for file in sorted(tmp_path.glob("out/*/unsure.csv"))]
+    assert [len(each) for each in listed] == [int((each < 0.9).sum()) for each in probabilities]
+    together = pd.concat(probabilities)
+    assert report.metrics["unsure"] == pytest.approx((together < 0.9).mean())
+    for level, share, right in arrays["coverage"].tolist():
+        assert share == pytest.approx((together >= level).mean())
+        assert 0 <= right <= 1

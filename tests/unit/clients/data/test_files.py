@@ -579,7 +579,7 @@ def test_describe_names_every_column_and_counts_what_leaves(csv: Callable[[str],
     assert "the numbers of its labels (1 of your rows have the rarest)" in text
     assert "the joint counts of all labels" in text
     assert "cluster_s: a table of 2 x 2 expected counts" in text
-    assert f"together {2 * 4 + 2 * 2 + 2 + 1 + 1} numbers a round" in text
+    assert f"together {2 * 4 + 2 * 2 + 2 * 4 + 2 + 1 + 1} numbers a round" in text
     assert "bc3e, vote, class_a, class_b" in text
     assert "a secret that only the sites share prevents that: align-key-file" in text
     never = text.splitlines()[-1]

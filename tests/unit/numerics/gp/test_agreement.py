@@ -8,7 +8,7 @@ import pytest
 from numerics.gp.aggregation import ExpertPredictions
 from numerics.gp.agreement import contradiction
 from numerics.gp.measurements import LIMIT, Measurements
-from numerics.gp.moments import ExpertMoments, join, moments_of, remote, units_of
+from numerics.gp.moments import ExpertMoments, join, moments_of, remote, remote_inputs, units_of
 
 
 def answers(
@@ -87,6 +87,31 @@ def test_sites_of_other_regions_are_not_remote() -> None:
     assert not remote(site_moments(*regions), np.arange(4)).any()
     assert not remote(site_moments(drawn(0), drawn(1) + 1e9), np.arange(2)).any()
     assert not remote(site_moments(np.ones(9), np.ones(9), drawn(0)), np.arange(3)).any()
+
+
+@pytest.mark.parametrize("other", [with_cell(1e6), 1e6 * drawn(9)], ids=["cell", "unit"])
+def test_inputs_very_far_from_most_are_no_unit_of_the_others(other: np.ndarray) -> None:
+    """Only in the input that is far, and whatever the other site's outputs are."""
+    sites = [np.column_stack([drawn(seed), drawn(seed + 20)]) for seed in range(3)]
+    honest, y = [moments_of(x, drawn(0)) for x in sites], drawn(1)
+    moments = join([*honest, moments_of(np.column_stack([drawn(4), other]), y)])
+    mask = remote_inputs(moments, np.arange(4))
+    assert mask.tolist() == [[False, False]] * 3 + [[False, True]]
+    units = units_of(moments, None, ~mask)
+    assert units.scale[0] == units_of(moments).scale[0]
+    assert (units.mean[1], units.scale[1]) == pytest.approx(
+        (units_of(join(honest)).mean[1], units_of(join(honest)).scale[1])
+    )
+    regions = [moments_of(drawn(seed)[:, np.newaxis] + 30 * seed, drawn(0)) for seed in range(4)]
+    assert not remote_inputs(join(regions), np.arange(4)).any()
+
+
+def test_a_row_with_a_wrong_input_is_an_outlier() -> None:
+    x = np.column_stack([drawn(0), np.zeros(300)])
+    x[5, 0], x[6, 1], x[7, 0] = 1e6, 1.0, 40.0
+    rows = Measurements(x, drawn(1), ("a", "b"))
+    assert np.flatnonzero(rows.outliers).tolist() == [5]  # one far row, and a rare category, are none
+    assert np.argwhere(rows.outlying_cells).tolist() == [[5, 0]]
 
 
 def test_a_site_is_judged_by_all_its_experts() -> None:

@@ -37,6 +37,9 @@ def test_a_run_shows_its_bound_its_accuracy_and_what_clusterings_tell() -> None:
         warnings.simplefilter("error")
         assert_drawn(make(), learned(), ["bound", "accuracy", "clusterings"], twice=True)
         assert_drawn(make(metrics={}), {"bounds": learned()["bounds"]}, ["bound"])
+        coverage = np.array([[0.0, 1.0, 0.8], [0.9, 0.5, 1.0]])
+        assert_drawn(make(metrics={}), {"coverage": coverage}, ["coverage"])
+        assert_drawn(make(metrics={}), {"changed": np.array([1.0, 0.25, 0.0])}, ["changed"])
     assert draw(make(metrics={}), {}) == {}
 
 

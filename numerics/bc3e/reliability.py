@@ -1,0 +1,229 @@
+"""Reliability of classifiers: a confusion matrix for each, beside the tables of clusterings (Dawid and Skene 1979).
+
+A classifier's label is no vote then but an observation: instance n has one class ``y_n``, and classifier l labels it
+``w_nl ~ pi_l[y_n, .]``. The rows of pi_l have a Dirichlet prior that favours the diagonal. The class counts as `draws`
+of ``theta_n ~ Dirichlet(alpha)`` that agree, as a cluster label counts as one, so the evidence lower bound gains
+
+    sum_n sum_i r_ni (sum_l log pi_l[i, w_nl] - log r_ni) + draws r_ni E[log theta_ni],
+
+``r_n`` being the responsibilities of the classes. Coordinate ascent on it:
+
+- ``r_ni`` ∝ ``exp(draws psi(gamma_ni) + sum_l log pi_l[i, w_nl])``,
+- ``gamma_n = alpha + draws r_n + sum_m phi_nm`` in place of eq. (6),
+- ``pi_l[i, j]`` ∝ ``sum_n r_ni [w_nl = j]`` + prior, of the form of eq. (7).
+
+Without clusterings and with one draw this is Dawid and Skene's model with a prior. Logarithms are put on the grid one
+by one, so that their sum does not depend on which site holds which classifier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from numerics.bc3e.ensemble import Labels
+from numerics.bc3e.grid import from_grid, to_grid
+from numerics.bc3e.m_step import initial_beta, maximize_beta, smoothing_bound
+from numerics.bc3e.responsibilities import Table, max_classes, safe_log, sum_classes
+
+_PREFIX = "confusion:"
+
+PRIOR_LABELS, PRIOR_RIGHT = 80.0, 0.7
+"""The prior of each row of a confusion matrix: so many labels, of which this share is right (docs/measurements.md)."""
+
+_LEAST_LOG = -1000.0
+"""Smallest log probability of a label; the prior keeps true ones far above it."""
+
+
+def confusion_of(classifier: str) -> str:
+    """Return the name of a classifier's confusion matrix among the tables."""
+    return _PREFIX + classifier
+
+
+def is_confusion(table: str) -> bool:
+    """Return whether a table is a classifier's confusion matrix."""
+    return table.startswith(_PREFIX)
+
+
+def classifier_of(table: str) -> str:
+    """Return the classifier of a confusion matrix."""
+    return table.removeprefix(_PREFIX)
+
+
+def table_names(classifiers: Iterable[str], clusterings: Iterable[str], *, confusion: bool) -> list[str]:
+    """Return the names of all tables, in their order.
+
+    Examples
+    --------
+    >>> table_names(["svm"], ["kmeans"], confusion=True)
+    ['confusion:svm', 'kmeans']
+    """
+    return sorted([*clusterings, *(map(confusion_of, classifiers) if confusion else ())])
+
+
+def draws_of(n_clusterings: int) -> int:
+    """Return the number of draws of theta that a class counts for by default: three beside clusterings, else one.
+
+    With fewer draws, clusterings that do not follow classes overrule the classifiers; with more, those that do help
+    less, and bad classifiers are not found out (docs/measurements.md).
+    """
+    return 3 if n_clusterings else 1
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def prior_counts(k: int) -> Float64[np.ndarray, "k k"]:
+    """Return the prior of a confusion matrix, in numbers of labels; row i is class i.
+
+    Examples
+    --------
+    >>> prior_counts(3)[0].round(6).tolist()
+    [56.0, 12.0, 12.0]
+    """
+    wrong = PRIOR_LABELS * (1 - PRIOR_RIGHT) / max(k - 1, 1)
+    return np.where(np.eye(k, dtype=bool), PRIOR_LABELS * PRIOR_RIGHT, wrong)
+
+
+def first_table(name: str, k: int, size: int, start: int) -> Float64[np.ndarray, "k size"]:
+    """Return a table's start: a confusion matrix is its prior's mean; a clustering's is `initial_beta`."""
+    if is_confusion(name):
+        counts = prior_counts(k)
+        return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+    return initial_beta(name, k, size, start)
+
+
+def maximize_table(
+    name: str, mass: Int64[np.ndarray, "k size"], bits: int, smoothing: float
+) -> Float64[np.ndarray, "k size"]:
+    """Apply the M-step to a table: eq. (7), and of a confusion matrix with its prior.
+
+    Examples
+    --------
+    >>> maximize_table("confusion:svm", np.array([[80, 0], [20, 0]]), bits=0, smoothing=0.0).round(6).tolist()
+    [[0.85, 0.15], [0.44, 0.56]]
+    """
+    if not is_confusion(name):
+        return maximize_beta(mass, bits, smoothing)
+    counts = from_grid(mass, bits) + prior_counts(len(mass))
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
+
+def prior_bound(name: str, table: Float64[np.ndarray, "k size"], smoothing: float) -> float:
+    """Compute what a table's prior adds to the bound: the sum of its counts times log probabilities."""
+    if not is_confusion(name):
+        return smoothing_bound(table, smoothing)
+    return float((prior_counts(len(table)) * np.log(np.maximum(table, 1e-300))).sum())
+
+
+def share_right(alpha: Float64[np.ndarray, "k"], confusion: Float64[np.ndarray, "k k"]) -> float:
+    """Return the estimated share of right labels of a classifier, classes as frequent as alpha says.
+
+    Examples
+    --------
+    >>> share_right(np.array([3.0, 1.0]), np.array([[0.9, 0.1], [0.5, 0.5]])).__round__(6)
+    0.8
+    """
+    return float(alpha @ np.diagonal(confusion) / alpha.sum())
+
+
+# -- classes ----------------------------------------------------------------------------------------------------------
+
+
+def class_evidence(
+    tables: Mapping[str, Table], classifiers: Mapping[str, Labels], n: int, k: int, bits: int
+) -> Int64[np.ndarray, "k n"]:
+    """Sum the log probabilities of the classifiers' labels under each class, on the grid.
+
+    Parameters
+    ----------
+    tables : Mapping[str, ndarray]
+        `numerics.bc3e.responsibilities.likelihood_table` of every classifier's confusion matrix, by its name.
+    classifiers : Mapping[str, ndarray]
+        Labels of the n instances; under probabilities, logarithms are averaged.
+    n, k, bits : int
+        Numbers of instances and classes, and fineness of the grid.
+
+    Returns
+    -------
+    ndarray
+        ``(k, n)``; all zeros where an instance has no label.
+    """
+    total = np.zeros((k, n), np.int64)
+    for name, labels in classifiers.items():
+        logs = np.maximum(safe_log(tables[confusion_of(name)][:, :-1]), _LEAST_LOG)
+        if labels.ndim == 1:
+            total += np.hstack([to_grid(logs, bits), np.zeros((k, 1), np.int64)]).take(labels, axis=1)
+            continue
+        averaged = np.zeros((k, n))
+        for column in range(labels.shape[1]):  # one at a time: the same order of additions in any block
+            averaged += logs[:, column, None] * labels[:, column]
+        total += to_grid(averaged, bits)
+    return total
+
+
+def least_evidence(n_classifiers: int, bits: int) -> float:
+    """Return the smallest sum of `class_evidence` that so many classifiers can cause."""
+    return n_classifiers * (_LEAST_LOG * 2.0**bits - 1)
+
+
+def class_responsibilities(
+    log_weights: Float64[np.ndarray, "k n"], evidence: Int64[np.ndarray, "k n"], draws: int, bits: int
+) -> Float64[np.ndarray, "k n"]:
+    """Compute r_n, in units of the grid; 0 for an instance that no classifier labels.
+
+    Parameters
+    ----------
+    log_weights : ndarray
+        ``psi(gamma_ni)``.
+    evidence : ndarray
+        Of all classifiers.
+    draws, bits : int
+        Draws of theta that the class counts for, and fineness of the grid.
+    """
+    logs = draws * log_weights + from_grid(evidence, bits)
+    share = np.exp(logs - max_classes(logs))
+    share *= np.ldexp(1.0, bits) / sum_classes(share)
+    np.rint(share, out=share)
+    share[:, ~evidence.any(axis=0)] = 0.0
+    return np.asarray(share)
+
+
+def class_bound(share: Float64[np.ndarray, "k n"], evidence: Int64[np.ndarray, "k n"], bits: int) -> int:
+    """Compute sum_i r_ni (evidence_ni - log r_ni), each instance's term on the grid."""
+    probability = np.ldexp(share, -bits)
+    logs = np.where(share > 0, from_grid(evidence, bits) - safe_log(probability), 0.0)
+    return int(to_grid(sum_classes(probability * logs), bits).sum())
+
+
+def class_probabilities(
+    gamma: Float64[np.ndarray, "k n"], alpha: Float64[np.ndarray, "_"]
+) -> Float64[np.ndarray, "n k"]:
+    """Return the class probabilities of instances.
+
+    Parameters
+    ----------
+    gamma : ndarray
+        ``(k, n)``.
+    alpha : ndarray
+        Empty: theta = gamma / sum gamma, the posterior mean of eq. (2). With confusion matrices ``(k,)``: the mean over
+        the instance's labels, gamma without alpha, since alpha only says how frequent classes are; an instance without
+        a label has alpha in proportion.
+
+    Examples
+    --------
+    >>> class_probabilities(np.array([[4.0, 3.0], [2.0, 1.0]]), np.array([3.0, 1.0])).tolist()
+    [[0.5, 0.5], [0.75, 0.25]]
+    """
+    if not alpha.size:
+        return np.asarray((gamma / gamma.sum(axis=0)).T)
+    counts = np.maximum(gamma - alpha[:, np.newaxis], 0.0)
+    counts = np.where(counts.sum(axis=0) < 0.5, alpha[:, np.newaxis], counts)  # each label counts 1
+    return np.asarray((counts / counts.sum(axis=0)).T)
+
+
+def decisions(gamma: Float64[np.ndarray, "k n"], alpha: Float64[np.ndarray, "_"]) -> Int64[np.ndarray, "n"]:
+    """Return the likeliest class of every instance; parameters are those of `class_probabilities`."""
+    return np.asarray(class_probabilities(gamma, alpha).argmax(axis=1))

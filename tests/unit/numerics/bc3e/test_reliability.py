@@ -1,0 +1,156 @@
+"""Confusion matrices: the E-step and the bound are those of the reference, and no step lowers the bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import psi
+
+from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
+from numerics.bc3e.ensemble import Ensemble
+from numerics.bc3e.grid import from_grid
+from numerics.bc3e.limits import private_limits
+from numerics.bc3e.m_step import maximize_alpha
+from numerics.bc3e.reliability import (
+    PRIOR_LABELS,
+    class_evidence,
+    class_probabilities,
+    class_responsibilities,
+    confusion_of,
+    first_table,
+    least_evidence,
+    maximize_table,
+    prior_bound,
+    prior_counts,
+    table_names,
+)
+from numerics.bc3e.responsibilities import likelihood_table
+from numerics.bc3e.support import without_rare_clusters
+from tests.support import reference_bc3e as reference
+from tests.support.bc3e_ensembles import draw_beta, draw_ensemble
+from tests.support.examples import examples
+
+K, BITS = 3, 30
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def draw(seed: int) -> tuple[Ensemble, dict[str, np.ndarray]]:
+    """Labels, some missing and some probabilities, and a table for each model."""
+    rng = np.random.default_rng(seed)
+    sizes = tuple(rng.integers(2, 6, rng.integers(0, 3)).tolist())
+    ensemble = draw_ensemble(rng, 30, r1=int(rng.integers(1, 4)), n_clusters=sizes, missing=0.3, soft=0.3)
+    tables = {name: draw_beta(rng, K, size) for name, size in zip(ensemble.clusterings, sizes, strict=True)}
+    return ensemble, tables | {confusion_of(name): draw_beta(rng, K, K) for name in ensemble.classifiers}
+
+
+def run(ensemble: Ensemble, tables: dict[str, np.ndarray], sweeps: int, draws: int) -> tuple[Any, ...]:
+    alpha = np.array([0.5, 1.0, 2.0])
+    classes = np.zeros((K, ensemble.n), np.int64)
+    start = add_alpha(alpha, cold_start(ensemble.classifiers, ensemble.clusterings, ensemble.n, K, BITS), BITS)
+    rates = {name: likelihood_table(table) for name, table in tables.items()}
+    settings = EStepSettings(BITS, 1e-8, sweeps, draws)
+    gamma, part = e_step(alpha, rates, ensemble.classifiers, ensemble.clusterings, start, settings, 1, classes)
+    return alpha, start, gamma, part, classes
+
+
+@examples(40)
+@given(SEEDS, st.sampled_from([1, 2, 3, 500]), st.sampled_from([1, 2]))
+def test_e_step_and_bound_are_those_of_the_reference(seed: int, sweeps: int, draws: int) -> None:
+    """The reference writes the bound out term by term; float64, log domain, no grid."""
+    ensemble, tables = draw(seed)
+    alpha, start, gamma, part, classes = run(ensemble, tables, sweeps, draws)
+    confusion = {name: tables[confusion_of(name)] for name in ensemble.classifiers}
+    found, phi, shares_of_classes = reference.e_step_with_classes(
+        ensemble, alpha, tables, confusion, start.T, np.zeros((ensemble.n, K)), draws, max_sweeps=sweeps
+    )
+    np.testing.assert_allclose(gamma.T, found, atol=1e-6)
+    np.testing.assert_allclose(from_grid(classes, BITS).T, shares_of_classes, atol=1e-6)
+    whole = reference.bound(ensemble, alpha, tables, found, phi, 0.0, confusion, shares_of_classes, draws)
+    priors = sum(prior_bound(confusion_of(name), table, 0.0) for name, table in confusion.items())
+    assert np.ldexp(part.bound, -BITS) + priors == pytest.approx(whole, abs=1e-4)
+    for name, labels in ensemble.classifiers.items():
+        counts = reference.expected_counts(shares_of_classes, labels, K)
+        np.testing.assert_allclose(from_grid(part.mass[confusion_of(name)], BITS), counts, atol=1e-4)
+
+
+@examples(20)
+@given(SEEDS, st.sampled_from([2, 3, 500]), st.sampled_from([1, 2]))
+def test_bound_never_falls_over_em(seed: int, sweeps: int, draws: int) -> None:
+    ensemble, _ = draw(seed)
+    sizes = dict.fromkeys(ensemble.clusterings, 6) | {confusion_of(name): K for name in ensemble.classifiers}
+    tables = {name: first_table(name, K, size, 0) for name, size in sizes.items()}
+    alpha, classes, bounds = np.ones(K), np.zeros((K, ensemble.n), np.int64), []
+    gamma = add_alpha(alpha, cold_start(ensemble.classifiers, ensemble.clusterings, ensemble.n, K, BITS), BITS)
+    for _ in range(12):
+        rates = {name: likelihood_table(table) for name, table in tables.items()}
+        settings = EStepSettings(BITS, 1e-8, sweeps, draws)
+        gamma, part = e_step(alpha, rates, ensemble.classifiers, ensemble.clusterings, gamma, settings, 1, classes)
+        bounds.append(np.ldexp(part.bound, -BITS) + sum(prior_bound(name, t, 0.0) for name, t in tables.items()))
+        alpha = maximize_alpha(alpha, from_grid(part.log_theta, BITS) / ensemble.n)
+        tables = {name: maximize_table(name, part.mass[name], BITS, 0.0) for name in tables}
+    assert np.diff(bounds).min() > -1e-6
+
+
+@examples(20)
+@given(SEEDS)
+def test_evidence_and_statistics_keep_their_limits(seed: int) -> None:
+    ensemble, tables = draw(seed)
+    alpha, _, _, part, _ = run(ensemble, tables, 500, 2)
+    limits = private_limits(alpha, ensemble.n, len(ensemble.classifiers), len(tables), BITS)
+    assert (part.log_theta >= limits.log_theta).all()
+    assert limits.bound[0] <= part.bound <= limits.bound[1]
+    rates = {name: likelihood_table(table) for name, table in tables.items()}
+    evidence = class_evidence(rates, ensemble.classifiers, ensemble.n, K, BITS)
+    assert (least_evidence(len(ensemble.classifiers), BITS) <= evidence).all()
+    assert (evidence <= 0).all()
+
+
+def test_a_sweep_over_shared_instances_adds_no_votes_and_has_the_masses() -> None:
+    ensemble, tables = draw(3)
+    rates = {name: likelihood_table(table) for name, table in tables.items()}
+    log_weights = psi(np.random.default_rng(0).uniform(0.5, 4.0, (K, ensemble.n)))
+    evidence = class_evidence(rates, ensemble.classifiers, ensemble.n, K, BITS)
+    classes = class_responsibilities(log_weights, evidence, 2, BITS).astype(np.int64)
+    share, mass, _ = shares(rates, ensemble.classifiers, ensemble.clusterings, log_weights, BITS, classes)
+    alone, _, _ = shares(rates, {}, ensemble.clusterings, log_weights, BITS)
+    np.testing.assert_array_equal(share, alone)
+    assert mass.keys() == tables.keys()
+
+
+def test_a_rater_who_swaps_classes_is_found_and_read_the_other_way_round() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(3, size=400)
+    labels = {f"r{j}": np.where(rng.random(400) < 0.7, truth, rng.integers(3, size=400)) for j in range(5)}
+    labels["r0"] = np.array([1, 0, 2])[labels["r0"]]
+    ensemble = Ensemble(400, labels, {}, truth)
+    tables = {confusion_of(name): first_table(confusion_of(name), 3, 3, 0) for name in labels}
+    for _ in range(30):
+        _, _, gamma, part, _ = run(ensemble, tables, 50, 1)
+        tables = {name: maximize_table(name, part.mass[name], BITS, 0.0) for name in tables}
+    assert tables[confusion_of("r0")].argmax(axis=1).tolist() == [1, 0, 2]
+    alpha = np.array([0.5, 1.0, 2.0])
+    right = (class_probabilities(gamma, alpha).argmax(axis=1) == truth).mean()
+    vote = (sum(np.eye(3)[given] for given in labels.values()).argmax(axis=1) == truth).mean()
+    assert right > vote
+
+
+def test_an_instance_without_a_label_has_alpha() -> None:
+    nothing = np.full(2, -1)
+    ensemble = Ensemble(2, {"a": nothing}, {"x": nothing})
+    tables = {"x": np.full((K, 2), 0.5), confusion_of("a"): prior_counts(K) / PRIOR_LABELS}
+    alpha, _, gamma, _, classes = run(ensemble, tables, 50, 2)
+    np.testing.assert_allclose(gamma, np.repeat(alpha[:, None], 2, axis=1))
+    assert not classes.any()
+    np.testing.assert_allclose(class_probabilities(gamma, alpha), [alpha / alpha.sum()] * 2)
+
+
+def test_rare_labels_of_classifiers_are_withheld_where_their_matrices_are_told() -> None:
+    ensemble = Ensemble(6, {"a": np.array([0, 0, 0, 1, 1, 2]), "b": np.arange(6) % 3}, {"x": np.zeros(6, np.int64)})
+    kept, withheld = without_rare_clusters(ensemble, table_names("a", "x", confusion=True), 2)
+    assert withheld == 1
+    assert kept.classifiers["a"].tolist() == [0, 0, 0, 1, 1, -1]
+    assert kept.classifiers["b"] is ensemble.classifiers["b"]
