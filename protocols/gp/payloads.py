@@ -134,6 +134,9 @@ class Agreed(Payload):
         The same for the output.
     robust, local
         As in `Survey`.
+    own_noise : bool
+        Whether the site predicts with the noise of its own that fits its rows best, instead of the common one
+        (``gp.noise``, `numerics.gp.own_noise`).
     """
 
     max_rows: int
@@ -144,6 +147,7 @@ class Agreed(Payload):
     y_scale: float
     robust: bool = field(default=False, kw_only=True)
     local: int = field(default=0, kw_only=True)
+    own_noise: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)

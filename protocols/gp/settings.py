@@ -81,6 +81,9 @@ class Settings(ProtocolSettings, prefix="gp"):
             lambda value: value == 0 or FEWEST_NEAREST <= value <= MOST_NEAREST,
         ),
     )
+    noise: Literal["common", "site"] = setting(
+        "common", "noise of the outputs: the same at all sites (common), or each site's own (site)"
+    )
     fit_rounds: int = setting(15, "most asks for the hyperparameters", between(1, 1000))
     candidates: int = setting(8, "hyperparameter values tried in one ask", between(1, 64))
     gate_rounds: int = setting(10, "dnn: steps of the network's training", between(1, 10_000))
@@ -197,7 +200,15 @@ class _Prediction(Prediction):
 PREDICTION = _Prediction(
     new_rows=False,
     forgotten=(
-        *("gp.candidates", "gp.fit-rounds", "gp.gate-rounds", "gp.kernel", "gp.local", "gp.max-expert-rows"),
+        *(
+            "gp.candidates",
+            "gp.fit-rounds",
+            "gp.gate-rounds",
+            "gp.kernel",
+            "gp.local",
+            "gp.max-expert-rows",
+            "gp.noise",
+        ),
         "gp.queries",
     ),
 )
