@@ -19,6 +19,7 @@ from numerics.gp.likelihood import Evaluation, evaluate
 from numerics.gp.measurements import Measurements
 from numerics.gp.moments import Units
 from numerics.gp.nearest_rows import NearestRows, neighborhoods
+from numerics.gp.own_noise import with_own_noise
 from protocols.gp.payloads import Agreed, Survey
 from protocols.gp.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
@@ -183,6 +184,22 @@ def expert_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Expert:
 def nearest_rows_of(rows: Part, kernel: str, theta: tuple[float, ...], m: int) -> NearestRows:
     """Return the expert that predicts a point from its m nearest rows."""
     return NearestRows(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y, m)
+
+
+@lru_cache(maxsize=64)  # a few numbers each
+def own_noise_of(parts: tuple[Part, ...], kernel: str, theta: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the hyperparameters with the noise that fits these rows best.
+
+    Raises
+    ------
+    SiteFault
+        If the rows cannot be factorized with these hyperparameters.
+    """
+    rows = [(part.x, part.y) for part in parts]
+    try:
+        return tuple(with_own_noise(kernel_for(kernel, parts[0].x.shape[1]), np.array(theta), rows).tolist())
+    except np.linalg.LinAlgError as error:
+        raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
 
 
 def rows_left_out(rows: Part, kernel: str, theta: tuple[float, ...], local: int) -> LeftOut:

@@ -23,6 +23,7 @@ from clients.gp.experts import (
     likelihood_of,
     nearest_of,
     nearest_rows_of,
+    own_noise_of,
     parts_of,
     rows_left_out,
     rows_of,
@@ -40,13 +41,11 @@ from numerics.gp.sketch import Sketch, features
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import (
     CONSENTS,
-    FEWEST_NEAREST,
     LARGEST,
     MOST_CANDIDATES,
     MOST_EXPERTS,
     MOST_HIDDEN,
     MOST_LANDMARKS,
-    MOST_NEAREST,
     MOST_SHARED,
     MOST_TRIED,
     NO_VALUE,
@@ -68,7 +67,7 @@ from protocols.gp.payloads import (
     Train,
     Validate,
 )
-from protocols.gp.settings import Consents
+from protocols.gp.settings import FEWEST_NEAREST, MOST_NEAREST, Consents
 from protocols.wire.faults import Fault, SiteFault
 
 logger = logging.getLogger("flwr")
@@ -141,6 +140,7 @@ def _commit_to_rows(ask: Survey | Agreed, site: Site) -> None:
 def _experts(ask: Agreed, site: Site) -> list[Part]:
     """Return the site's experts, and refuse another split or other units than in an earlier ask."""
     _commit_to_rows(ask, site)
+    _commit_to(site, "noise", ask.own_noise)
     _commit_to(site, "units", ask.mean, ask.scale, ask.y_mean, ask.y_scale)
     return experts_of(site, ask)
 
@@ -267,10 +267,22 @@ def calibrate(ask: Calibrate, site: Site) -> Residuals:
     experts = _experts(ask, site)
     theta = _checked_theta(ask.theta, ask.kernel, ask)
     _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
-    local = nearest_of(rows_of(site, robust=ask.robust), ask)
+    local, common = nearest_of(rows_of(site, robust=ask.robust), ask), float(np.exp(2 * theta[-1]))
     with single_threaded():
-        residuals = [rows_left_out(rows, ask.kernel, theta, local).residuals for rows in experts]
-    return Residuals(histogram(np.concatenate(residuals)))
+        own = _own_theta(ask, theta, experts, local)
+        left_out = [rows_left_out(rows, ask.kernel, own, local) for rows in experts]
+    # The center takes the noise of an observation for the common one, wherever it is.
+    more = common - float(np.exp(2 * own[-1])) if ask.own_noise else 0.0
+    return Residuals(histogram(np.concatenate([each.errors / np.sqrt(each.variances + more) for each in left_out])))
+
+
+def _own_theta(
+    ask: Calibrate | Predict, theta: tuple[float, ...], experts: list[Part], local: int
+) -> tuple[float, ...]:
+    """Return the hyperparameters with which the site predicts: with a noise of its own, if the ask says so."""
+    if not ask.own_noise:
+        return theta
+    return own_noise_of(tuple(learning_parts(experts[0]) if local else experts), ask.kernel, theta)
 
 
 @answers(Predict)
@@ -295,6 +307,7 @@ def predict(ask: Predict, site: Site) -> Predictions:
     means, explained, sketches = [], [], []
     kernel, landmark_offsets = kernel_for(ask.kernel, len(ask.mean)), np.zeros((0, len(ask.mean)))
     with single_threaded():
+        own = _own_theta(ask, theta, experts, local)
         if ask.landmarks:
             # This imports scipy.stats, which no other ask needs.
             from numerics.gp.landmarks import offsets
@@ -303,7 +316,7 @@ def predict(ask: Predict, site: Site) -> Predictions:
             landmark_offsets = offsets(ask.landmarks, lengths, ask.seed, ask.varies.astype(np.float64))
         for rows, points in zip(experts, ask.points, strict=True):
             mean, reduction, sketch = _predict_points(
-                rows, points, ask.kernel, theta, landmark_offsets, len(ask.shared_y), local, site
+                rows, points, ask.kernel, own, landmark_offsets, len(ask.shared_y), local, site
             )
             means.append(mean)
             explained.append(reduction)

@@ -26,8 +26,6 @@ from numerics.shared.exact_sum import LARGEST_TERM
 from protocols.budget import MODELS, QUERY_POINTS
 from protocols.wire.payload import Payload
 
-FEWEST_NEAREST, MOST_NEAREST = 50, 1000
-"""Smallest and largest number of nearest rows that predict a point: fewer would show single rows."""
 MOST_ROWS = 10**9
 """Largest number of rows of an expert."""
 MOST_EXPERTS = 10_000
@@ -136,6 +134,9 @@ class Agreed(Payload):
         The same for the output.
     robust, local
         As in `Survey`.
+    own_noise : bool
+        Whether the site predicts with the noise of its own that fits its rows best, instead of the common one
+        (``gp.noise``, `numerics.gp.own_noise`).
     """
 
     max_rows: int
@@ -146,6 +147,7 @@ class Agreed(Payload):
     y_scale: float
     robust: bool = field(default=False, kw_only=True)
     local: int = field(default=0, kw_only=True)
+    own_noise: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Literal, Self
 from common import settings
 from common.results import PREDICT
 from common.settings import Allowed, Config, at_least, between, setting
-from protocols.gp.payloads import FEWEST_NEAREST, MOST_NEAREST
 from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 
+FEWEST_NEAREST, MOST_NEAREST = 50, 1000
+"""Smallest and largest number of nearest rows that predict a point: fewer would show single rows."""
 _FROM = "what the earlier run has"
 _SCENARIO_OR_FROM = "what the scenario or the earlier run has"
 
@@ -79,6 +80,9 @@ class Settings(ProtocolSettings, prefix="gp"):
             f"0, or {FEWEST_NEAREST} to {MOST_NEAREST}",
             lambda value: value == 0 or FEWEST_NEAREST <= value <= MOST_NEAREST,
         ),
+    )
+    noise: Literal["common", "site"] = setting(
+        "common", "noise of the outputs: the same at all sites (common), or each site's own (site)"
     )
     fit_rounds: int = setting(15, "most asks for the hyperparameters", between(1, 1000))
     candidates: int = setting(8, "hyperparameter values tried in one ask", between(1, 64))
@@ -196,7 +200,15 @@ class _Prediction(Prediction):
 PREDICTION = _Prediction(
     new_rows=False,
     forgotten=(
-        *("gp.candidates", "gp.fit-rounds", "gp.gate-rounds", "gp.kernel", "gp.local", "gp.max-expert-rows"),
+        *(
+            "gp.candidates",
+            "gp.fit-rounds",
+            "gp.gate-rounds",
+            "gp.kernel",
+            "gp.local",
+            "gp.max-expert-rows",
+            "gp.noise",
+        ),
         "gp.queries",
     ),
 )

@@ -144,6 +144,7 @@ REPORT = ProtocolReport(
         "network": "number *",
         "residual_counts": "place 50",
         "local": "place",
+        "own_noise": "flag",
         "expert_nearest": "flag M",
     },
     packages=("torch", "gpytorch"),

@@ -44,7 +44,7 @@ from strategies.secure_aggregation import Masking
 __all__ = ["GP", "GPOutcome", "Settings"]
 
 _NETWORK_SEED = 4
-_LEARNING_KEYS = ("kernel", "max-expert-rows", "local", "fit-rounds", "candidates", "gate-rounds")
+_LEARNING_KEYS = ("kernel", "max-expert-rows", "local", "noise", "fit-rounds", "candidates", "gate-rounds")
 """Settings of a run that learns. A run that predicts takes them from the earlier run, or does not need them."""
 
 
@@ -123,7 +123,7 @@ class GP(FusionStrategy):
         local = settings.nearest
         survey = Survey(settings.max_expert_rows, settings.kernel, fit=fits, robust=settings.robust, local=local)
         answers: dict[str, Moments] = yield Broadcast(survey, check=check_moments(settings.kernel, local))
-        registry = ExpertRegistry.of(answers, robust=settings.robust, local=local)
+        registry = ExpertRegistry.of(answers, robust=settings.robust, local=local, own_noise=settings.noise == "site")
         registry.check_enough(self.min_sites)
         queries = self._queries(registry, repetition)  # reports faults in the query file before learning begins
         kernel = kernel_of(settings.kernel, len(registry.features))

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.gp.kernel_registry import kernel_of
+from numerics.gp.own_noise import FACTORS
 from protocols.gp.payloads import (
     CONSENTS,
     LARGEST,
@@ -145,7 +146,8 @@ def check_predictions(
     kernel, theta
         Kernel and hyperparameters of the asks.
     """
-    moments, noise = registry.moments, float(np.exp(2 * theta[-1]))
+    # The smallest noise that a site may predict with.
+    moments, noise = registry.moments, float(np.exp(2 * theta[-1])) * (FACTORS[0] ** 2 if registry.own_noise else 1.0)
     prior_variance = kernel_of(kernel, len(registry.features)).diagonal
     squares = moments.counts * (moments.y_variance + moments.y_mean**2)
 

@@ -43,6 +43,8 @@ class ExpertRegistry:
         Whether sites leave out such rows (``gp.robust``).
     local : int
         How many nearest rows predict a point at a large site; 0: it has several experts (``gp.local``).
+    own_noise : bool
+        Whether each site predicts with a noise of its own (``gp.noise``).
     nearest : tuple of str
         Sites whose only expert predicts from nearest rows.
 
@@ -73,9 +75,12 @@ class ExpertRegistry:
     robust: bool = False
     local: int = 0
     nearest: tuple[str, ...] = ()
+    own_noise: bool = False
 
     @classmethod
-    def of(cls, answers: Mapping[str, Moments], *, robust: bool = False, local: int = 0) -> ExpertRegistry:
+    def of(
+        cls, answers: Mapping[str, Moments], *, robust: bool = False, local: int = 0, own_noise: bool = False
+    ) -> ExpertRegistry:
         """Register the experts of the sites that have the same inputs as most sites.
 
         The unit of the outputs is that of the sites that are not `remote`.
@@ -108,6 +113,7 @@ class ExpertRegistry:
             robust,
             local,
             tuple(site for site, answer in members.items() if answer.nearest),
+            own_noise,
         )
 
     def check_enough(self, min_sites: int) -> None:
@@ -198,6 +204,7 @@ class ExpertRegistry:
             "y_scale": units.y_scale,
             "robust": self.robust,
             "local": self.local,
+            "own_noise": self.own_noise,
         }
 
     # -- saved for later ----------------------------------------------------------------------------------------------
@@ -218,6 +225,7 @@ class ExpertRegistry:
             "expert_y_variance": self.moments.y_variance,
             "robust": np.array(self.robust),
             "local": np.array(self.local),
+            "own_noise": np.array(self.own_noise),
             "expert_nearest": self.is_nearest,
         }
 
@@ -242,7 +250,8 @@ class ExpertRegistry:
         nearest = tuple(dict.fromkeys(sites[arrays["expert_nearest"]].tolist()))
         robust, local = bool(arrays.get("robust", False)), int(arrays["local"])
         features = tuple(map(str, arrays["features"]))
-        return cls(counts, features, units, moments, {}, {}, {}, robust, local, nearest)
+        own_noise = bool(arrays["own_noise"])
+        return cls(counts, features, units, moments, {}, {}, {}, robust, local, nearest, own_noise)
 
 
 def _content(answer: Moments) -> tuple[bytes, ...]:

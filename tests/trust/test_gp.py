@@ -452,6 +452,7 @@ WORDS: dict[str, tuple[Callable[..., Payload], dict[str, Any]]] = {
     ),
     "split, asked otherwise": (evaluated, {"max_rows": 2500}),
     "nearest rows": (evaluated, {"local": 60}),
+    "noise": (predicted, {"own_noise": True}),
     "units": (evaluated, {"mean": np.array([1.0, 0.0])}),
     "unit of the output": (predicted, {"y_scale": 1.0}),
     "hyperparameters": (predicted, {"theta": THETA + 0.1}),

@@ -14,6 +14,7 @@ from scipy.special import ndtri
 import protocols.gp.payloads as wire
 from numerics.gp.calibration import Calibration, histogram
 from numerics.gp.expert import Expert
+from numerics.gp.own_noise import with_own_noise
 from numerics.gp.radial_kernels import SquaredExponential
 from protocols.gp.payloads import (
     MOST_TRIED,
@@ -457,6 +458,34 @@ def test_rules_of_independent_experts_keep_normal_intervals(tmp_path: Path, fold
     assert not found.said(Residuals)
     inside = np.abs(found.arrays["outputs"] - found.arrays["mean"]) <= ndtri(0.975) * found.arrays["std"]
     assert found.metrics["coverage_95"] == inside.mean()
+
+
+def test_a_site_predicts_with_a_noise_of_its_own(tmp_path: Path) -> None:
+    """As the textbook does with that noise; it does not cross, and is the same when the model predicts later."""
+    parts = {site: frame.copy() for site, frame in split_over_sites(soundings(240), "random").items()}
+    parts["delta"][TARGET] += 60 * np.random.default_rng(0).normal(size=60)
+    folder = write_files(tmp_path / "files", parts)
+    settings = {"gp__noise": "site", "gp__gate": "all", "gp__landmarks": 128}
+    found = predict(own_data_config(tmp_path / "now", folder, **settings))
+    noises = []
+    for rows, mean, explained in zip(found.experts(), *own_answers(found), strict=True):
+        own = with_own_noise(SquaredExponential(2), found.theta, [rows])
+        expected = Expert(SquaredExponential(2), own, *rows).predict(found.queries)
+        np.testing.assert_allclose((mean, explained), expected, atol=1e-9)
+        noises.append(np.exp(own[-1]))
+    assert max(noises) > 5 * np.median(noises)
+    common = predict(own_data_config(tmp_path / "common", folder, **{**settings, "gp__noise": "common"}))
+    assert found.metrics["smse"] < common.metrics["smse"]
+    again = own_data_config(tmp_path / "later", folder, gp__gate="all", gp__landmarks=128)
+    later = predict(again_with(again, found.path, folder / "_test.csv"))
+    np.testing.assert_array_equal(later.arrays["mean"], found.arrays["mean"])
+
+
+def own_answers(found: PredictionRun) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Means and explained variances of all points, by expert."""
+    by_site = {heard.site: heard.payload for heard in found.heard(Predictions)}
+    answers = [by_site[site] for site in found.arrays["expert_site"].tolist()]
+    return [each.mean[0] for each in answers], [each.explained[0] for each in answers]
 
 
 # -- questions and answers as files -----------------------------------------------------------------------------------

@@ -255,6 +255,23 @@ def test_an_agent_that_comes_back_goes_on(tmp_path: Path, folder: Path) -> None:
         assert again.metrics["n_predicted"] == N
 
 
+@pytest.mark.parametrize("holder", ["", "bank"])
+def test_who_does_not_say_how_well_it_predicts_alone_is_named(tmp_path: Path, holder: str) -> None:
+    folder = write_world(tmp_path / "files", holder=holder)
+    settings = own_data_config(tmp_path, folder, residual__algorithm="average", residual__baselines=True)
+    whole, _, _ = learn(settings)
+    # Before the end: models are stored in the last round; where a site holds the outcome, it answers in between.
+    number = whole.rounds - (3 if holder else 1)
+    report, _, _ = learn(settings, tamper=silent(SHOP, range(number, number + 1)))
+    assert "shop: did not answer how well they predict alone, and are not compared with" in report.notes
+    alone = {row["site"]: row["alone"] for row in whole.table if "alone" in row}
+    assert set(alone) == set(COLUMNS)
+    del alone["shop"]
+    assert {row["site"]: row["alone"] for row in report.table if "alone" in row} == alone
+    assert report.metrics["mse_alone"] == min(alone.values())
+    assert report.metrics["test_mse"] == whole.metrics["test_mse"]
+
+
 def test_an_agent_that_never_predicted_has_no_part_and_is_named(tmp_path: Path, folder: Path) -> None:
     for algorithm in ALGORITHMS:
         chosen = {"residual__algorithm": algorithm, "residual__power": "1"}
