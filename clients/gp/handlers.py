@@ -41,13 +41,11 @@ from numerics.gp.sketch import Sketch, features
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import (
     CONSENTS,
-    FEWEST_NEAREST,
     LARGEST,
     MOST_CANDIDATES,
     MOST_EXPERTS,
     MOST_HIDDEN,
     MOST_LANDMARKS,
-    MOST_NEAREST,
     MOST_SHARED,
     MOST_TRIED,
     NO_VALUE,
@@ -69,7 +67,7 @@ from protocols.gp.payloads import (
     Train,
     Validate,
 )
-from protocols.gp.settings import Consents
+from protocols.gp.settings import FEWEST_NEAREST, MOST_NEAREST, Consents
 from protocols.wire.faults import Fault, SiteFault
 
 logger = logging.getLogger("flwr")

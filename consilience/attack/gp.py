@@ -14,7 +14,8 @@ from consilience.attack.site import AttackedSite
 from numerics.gp.landmarks import offsets
 from numerics.gp.measurements import Measurements
 from numerics.gp.moments import Units
-from protocols.gp.payloads import FEWEST_NEAREST, Moments, Predict, Predictions, Survey
+from protocols.gp.payloads import Moments, Predict, Predictions, Survey
+from protocols.gp.settings import FEWEST_NEAREST
 
 _MAX_ROWS, _LANDMARKS = 20_000, 32
 _STARTS, _STEPS, _NEAREST_STARTS = 4000, 4, 1000

@@ -26,8 +26,6 @@ from numerics.shared.exact_sum import LARGEST_TERM
 from protocols.budget import MODELS, QUERY_POINTS
 from protocols.wire.payload import Payload
 
-FEWEST_NEAREST, MOST_NEAREST = 50, 1000
-"""Smallest and largest number of nearest rows that predict a point: fewer would show single rows."""
 MOST_ROWS = 10**9
 """Largest number of rows of an expert."""
 MOST_EXPERTS = 10_000

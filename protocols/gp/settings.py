@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Literal, Self
 from common import settings
 from common.results import PREDICT
 from common.settings import Allowed, Config, at_least, between, setting
-from protocols.gp.payloads import FEWEST_NEAREST, MOST_NEAREST
 from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 
+FEWEST_NEAREST, MOST_NEAREST = 50, 1000
+"""Smallest and largest number of nearest rows that predict a point: fewer would show single rows."""
 _FROM = "what the earlier run has"
 _SCENARIO_OR_FROM = "what the scenario or the earlier run has"
 

@@ -68,7 +68,9 @@ class Settings(ProtocolSettings, prefix="residual"):
     )
     steps: int = setting(1, "sip and greedy: residual steps of an agent in one ask", between(1, 1000))
     ridge: float = setting(
-        1e-3, "own data: lambda of eq. (35), relative to the mean power of a prediction", between(0, 10**9)
+        1e-3,
+        "lambda of eq. (35), relative to the mean power of a prediction. A scenario's table may set it",
+        between(0, 10**9),
     )
     intercept: bool = setting(
         True, "subtract the mean outcome first; the paper's formulas do not. A scenario's table may set it"

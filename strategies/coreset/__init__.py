@@ -32,6 +32,7 @@ from strategies.coreset.influence import influence_in
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
 from strategies.coreset.price_of_fairness import price_over_k
+from strategies.coreset.profile import profile_of
 from strategies.coreset.refinement import refine_centers
 from strategies.coreset.report import metrics_of, notes_on, table_of
 from strategies.coreset.robust import far_sites
@@ -150,7 +151,8 @@ class Coreset(FusionStrategy):
 
     def arrays(self, outcome: CoresetOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Return the arrays of `arrays.npz` by name (docs/coreset.md)."""
-        return outcome.arrays()
+        profile = profile_of(outcome)
+        return outcome.arrays() | {"profile_mean": profile.mean, "profile_spread": profile.spread}
 
     def diagnostics(self, outcome: CoresetOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Compute the cost of fair and of plain clusters at other numbers of clusters (docs/coreset.md)."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
 from numerics.coreset.fairness.bounds import Bounds
 from strategies.coreset.outcome import CoresetOutcome
+from strategies.coreset.profile import profile_of
 
 _COARSE = 1.0
 """Ratio of the rows' movement to the points' cost; a note reports larger ones."""
@@ -51,15 +53,16 @@ def metrics_of(outcome: CoresetOutcome) -> dict[str, float]:
 
 
 def table_of(outcome: CoresetOutcome) -> list[dict[str, Any]]:
-    """Return a row for every cluster, and one for all rows: the number of rows, and every group's share of them."""
-    groups = outcome.pool.groups
+    """Return a row for every cluster, and one for all rows: number of rows, shares of groups, and what stands out."""
+    groups, profile = outcome.pool.groups, profile_of(outcome)
     largest = np.argsort(-outcome.total.sum(axis=0), kind="stable")[:_MOST_GROUPS]
+    words = [profile.in_words(cluster) for cluster in range(len(outcome.total))]
     rows = []
-    for label, counts in [*enumerate(outcome.total), ("all", outcome.total.sum(axis=0))]:
+    for label, counts, word in [*zip(itertools.count(), outcome.total, words), ("all", outcome.total.sum(axis=0), "")]:
         size = int(counts.sum())
         row: dict[str, Any] = {"cluster": label, "rows": size}
         row |= {f"share {groups[h]}": float(counts[h]) / size for h in sorted(largest) if size}
-        rows.append(row)
+        rows.append(row | {"stands out": word})
     return rows
 
 

@@ -8,7 +8,7 @@ of a few points. It shares no code with `numerics`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
@@ -135,6 +135,16 @@ def best_fair(points: Points, groups: Groups, k: int) -> float:
         for labels in _all_labels(len(points), k)
         if all((labels[groups == 0] == c).sum() == (labels[groups == 1] == c).sum() for c in range(k))
     )
+
+
+def scheme(points: Points, groups: Groups, k: int, size: int) -> float:
+    """Algorithm 14, two groups of equal number: the best of all k centers that are means of `size` points each.
+
+    By Lemma 14 (Inaba et al. 1994) every cluster has such points, of which one may come twice, whose mean costs at most
+    1 + 1 / size times as much as the cluster's own: so does the result, as Theorem 13 says.
+    """
+    means = [points[list(chosen)].mean(axis=0) for chosen in combinations_with_replacement(range(len(points)), size)]
+    return min(matching_cost(points, groups, np.array(each)) for each in combinations_with_replacement(means, k))
 
 
 def _all_labels(n: int, k: int) -> Iterator[Int64[np.ndarray, "n"]]:

@@ -116,6 +116,24 @@ def test_every_cluster_of_rows_keeps_its_bounds(
             assert row[f"share {name}"] == pytest.approx(counts[cluster_, h] / row["rows"])
 
 
+def test_profiles_say_who_is_in_a_cluster(tmp_path: Path, folder: Path) -> None:
+    """Of points of one row each mean and spread are those of the rows; of others the mean nearly is."""
+    for name, changes in {"rows": {"coreset__min_weight": 1, "coreset__size": 360}, "points": {}}.items():
+        found = cluster(own_data_config(tmp_path / name, folder, **changes))
+        rows, arrays = found.rows(), found.arrays
+        by_cluster = rows.groupby("cluster")[list(FEATURES)]
+        mean, spread = by_cluster.mean().to_numpy(), by_cluster.std(ddof=0).to_numpy()
+        exact = name == "rows"
+        assert (np.abs(arrays["profile_mean"] - mean) / arrays["scale"]).max() < (1e-9 if exact else 0.05)
+        assert (np.abs(arrays["profile_spread"] - spread) / arrays["scale"]).max() < (1e-9 if exact else 0.5)
+        apart = (arrays["profile_mean"] - arrays["mean"]) / arrays["scale"]
+        for row, distances in zip(found.report.table, apart, strict=False):
+            farthest = np.abs(distances).argmax()
+            words = f"{'high' if distances[farthest] > 0 else 'low'} {FEATURES[farthest]} ("
+            assert row["stands out"].startswith(words) == (abs(distances[farthest]) >= 0.5)
+        assert found.report.table[-1]["stands out"] == ""
+
+
 # -- costs ------------------------------------------------------------------------------------------------------------
 
 

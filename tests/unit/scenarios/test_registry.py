@@ -113,5 +113,5 @@ def test_what_a_table_sets_is_not_set_by_default(name: str, folder: Path) -> Non
     assert not {key for key in keys if run_keys()[key].declared not in ("", 0)} - WITHOUT_ANY_OTHER_VALUE
 
 
-WITHOUT_ANY_OTHER_VALUE = {"residual.intercept", "sec.allow-row-models"}
-"""True or false, and nothing that could stand for neither; their help says so."""
+WITHOUT_ANY_OTHER_VALUE = {"residual.intercept", "residual.ridge", "sec.allow-row-models"}
+"""True or false, or any number, and nothing that could stand for neither; their help says so."""

@@ -20,6 +20,7 @@ from numerics.coreset.fairness.clustering import Clustering, fair_clustering, pl
 from numerics.coreset.fairness.fairlets import fairlets
 from numerics.coreset.fairness.seeding import centroids, lloyd, plus_plus
 from numerics.shared.distances import squared_distances
+from tests.support import reference_coreset as reference
 from tests.support.examples import examples
 
 # By name: the package's functions hide two of its modules.
@@ -511,3 +512,17 @@ class TestDistribute:
         shares = PointMasses(np.array([0, 1]), np.array([0, 0]), np.array([2, 3]))
         with pytest.raises(ValueError, match="shares of group 1 are 3 in all; its members weigh 2"):
             distribute(np.zeros((4, 1)), np.ones(4, np.int64), np.array([0, 0, 1, 1]), shares, np.zeros((1, 1)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_approximation_scheme_keeps_its_promise_and_no_clustering_is_below_the_best(seed: int) -> None:
+    """Theorem 13: at most 1 + 1 / size times the cost of the best of all clusterings; ours is between the two."""
+    rng = np.random.default_rng(seed)
+    x, groups = rng.normal(size=(8, 2)) + 3 * (np.arange(8) % 4 < 2)[:, np.newaxis], np.arange(8) % 2
+    best, schemes = reference.best_fair(x, groups, 2), [reference.scheme(x, groups, 2, size) for size in (1, 2)]
+    ours = fair_clustering(
+        x, np.ones(8, np.int64), groups, Bounds.of(np.array([0.5, 0.5]), 1.0), 2, restarts=20, rng=rng
+    ).cost
+    for size, cost in enumerate(schemes, start=1):
+        assert best * (1 - 1e-9) <= cost <= (1 + 1 / size) * best
+        assert best * (1 - 1e-9) <= ours <= cost * (1 + 1e-9)

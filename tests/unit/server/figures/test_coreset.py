@@ -54,6 +54,28 @@ def clustered(k: int = 3, H: int = 2, d: int = 3, n: int = 60, **changes: Any) -
     return {**arrays, **changes}
 
 
+def profiled(**changes: Any) -> dict[str, np.ndarray]:
+    """Arrays with profiles: the second cluster stands out by its last column, the third has no rows."""
+    arrays = clustered()
+    mean = np.array([[0.5, 0.0, -1.0], [0.0, 0.1, 6.0], [np.nan] * 3])
+    return {**arrays, "profile_mean": mean, "profile_spread": np.ones((3, 3)), **changes}
+
+
+def test_a_profile_shows_the_column_that_is_farthest_from_all_rows() -> None:
+    report = make(metrics={"n_rows": 600.0})
+    assert figure_names(report, profiled()) == ["clusters", "profile", "balance"]
+    assert_drawn(report, profiled(), ["clusters", "profile", "balance"])
+    assert "x2 in cluster 1: its mean is 6, 3 standard deviations above" in alt_text(report, "profile", profiled())
+    lower = profiled(profile_mean=np.array([[0.0, 0.0, -6.0], [0.0, 0.0, 1.0], [0.0] * 3]))
+    assert "3 standard deviations below" in alt_text(report, "profile", lower)
+    assert pixels(report, "profile", lower) != pixels(report, "profile", profiled())
+    wide = clustered(k=40, d=20, n=400)
+    wide |= {"profile_mean": wide["centers"], "profile_spread": np.ones((40, 20))}
+    said = caption(report, "profile", wide)
+    assert "The 30 clusters farthest from all rows, of 40" in said
+    assert "The 12 columns that differ most, of 20" in said
+
+
 def row(part: str, **more: Any) -> dict[str, Any]:
     """A row of a table: labels, then what was measured."""
     labels = {"part": part, "rows": 1000, "sensitive": "sex", "balance": 1.0, "algorithm": ALGORITHMS[0], "k": 4}

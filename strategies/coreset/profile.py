@@ -1,0 +1,74 @@
+"""Profile of each cluster: mean and spread of every column, and in words what stands out.
+
+They are those of the points, which the center has, in their clusters: nothing more leaves a site. A point is the mean
+of its rows. So the mean of a cluster's rows is exact where whole points go to one center. Their spread is that of the
+points and the movement, of which the center knows the sum over all rows, and which counts alike for every row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64
+
+from strategies.coreset.outcome import CoresetOutcome
+
+_APART = 0.5
+"""Distance from the mean of all rows, in units of the columns, from which a column stands out."""
+_MOST_NAMED = 3
+"""Columns that are named for a cluster at most: those that stand out most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Mean and standard deviation of every column in every cluster, in the units of the data.
+
+    Attributes
+    ----------
+    mean, spread : ndarray
+        ``(k, d)``; NaN for a cluster without points.
+    apart : ndarray
+        ``(k, d)`` distance of the mean from that of all rows, in units of the columns.
+    features : tuple of str
+        Names of the columns.
+    """
+
+    mean: Float64[np.ndarray, "k d"]
+    spread: Float64[np.ndarray, "k d"]
+    apart: Float64[np.ndarray, "k d"]
+    features: tuple[str, ...]
+
+    def in_words(self, cluster: int) -> str:
+        """Return what stands out in a cluster, the most striking first.
+
+        Examples
+        --------
+        >>> one = np.array([[61.0, 2.0, 14.0]])
+        >>> Profile(one, one, np.array([[1.4, 0.1, -0.8]]), ("age", "days", "iron")).in_words(0)
+        'high age (61), low iron (14)'
+        """
+        apart = np.nan_to_num(self.apart[cluster])
+        named = [j for j in np.argsort(-np.abs(apart), kind="stable")[:_MOST_NAMED] if abs(apart[j]) >= _APART]
+        return ", ".join(
+            f"{'high' if apart[j] > 0 else 'low'} {self.features[j]} ({self.mean[cluster, j]:.4g})" for j in named
+        )
+
+
+def profile_of(outcome: CoresetOutcome) -> Profile:
+    """Return the profile of the clusters of an outcome.
+
+    Source: a cluster's variance is that of its points plus the mean movement of a row, as that of all rows is
+    (`numerics.coreset.weighted_points.moments`).
+    """
+    points, assignment = outcome.points, outcome.clustering.assignment
+    k, overall, unit = len(outcome.centers.fair), outcome.pool.units[0], outcome.centers.scale
+    mass = np.bincount(assignment.center, assignment.mass, k)
+    rows = np.where(mass > 0, mass, np.nan)[:, np.newaxis]
+    x, weights = points.points[assignment.point] - overall, assignment.mass[:, np.newaxis]
+    sums, squares = np.zeros((2, k, x.shape[1]))
+    np.add.at(sums, assignment.center, weights * x)
+    mean = sums / rows
+    np.add.at(squares, assignment.center, weights * (x - np.nan_to_num(mean)[assignment.center]) ** 2)
+    variance = squares / rows + points.movement / points.weights.sum()
+    return Profile(overall + mean, np.sqrt(variance), mean / unit, outcome.pool.features)
