@@ -17,7 +17,7 @@ from consilience._path import make_importable
 if TYPE_CHECKING:
     from clients.data import DataError
     from common.settings import ConfigError, SettingError
-    from consilience.api import check, load, run, scenarios
+    from consilience.api import check, load, prepare, run, scenarios
     from consilience.finished_run import Run
     from protocols.bc3e.settings import Settings as BC3E
     from protocols.coreset.settings import Settings as Coreset
@@ -47,6 +47,7 @@ __all__ = [
     "SettingError",
     "check",
     "load",
+    "prepare",
     "run",
     "scenarios",
 ]
@@ -67,6 +68,7 @@ _HOMES = {
     "check": "consilience.api:check",
     "Run": "consilience.finished_run:Run",
     "load": "consilience.api:load",
+    "prepare": "consilience.api:prepare",
     "run": "consilience.api:run",
     "scenarios": "consilience.api:scenarios",
 }

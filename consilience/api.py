@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from common.extras import require
-from common.settings import ConfigError, Settings
+from common.settings import ConfigError, Settings, Value
 from consilience.data_check import DataCheck
 from consilience.errors import plain_errors
 from consilience.finished_run import Run
@@ -179,6 +179,61 @@ def check(rows: Rows | Mapping[str, Rows], settings: Settings, *, target: str | 
     return DataCheck.of(rows, protocol, {**checked(declared() | of_run | {"protocol": protocol}), **of_site})
 
 
+@plain_errors
+def prepare(
+    what: Settings, data: Mapping[str, Rows] | str | Path, folder: str | Path, **options: Value
+) -> dict[str, Path]:
+    """Make the data of a protocol from raw rows: for bc3e, labels by classifiers and clusterings.
+
+    All is done here, with the rows of all sites: real sites would exchange the fitted classifiers.
+
+    Parameters
+    ----------
+    what : Settings
+        Of the protocol that the data are meant for.
+    data : mapping, str or Path
+        Raw rows by site: DataFrames, columns by name, or paths; or a folder with a file for every site.
+    folder : str or Path
+        Where the prepared files go, one a site.
+    **options
+        Which columns are what, and which models label the rows: `consilience.preparation.bc3e.Options`.
+
+    Returns
+    -------
+    dict of str to Path
+        The files by site, as `run` takes them.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If an option, or the rows, cannot be used.
+
+    Examples
+    --------
+    >>> import consilience as cs
+    >>> cs.prepare(cs.BC3E(), {"a": {"x": [1.0, 2.0], "y": [0.0, None]}}, "/tmp/labels")
+    Traceback (most recent call last):
+    common.settings.ConfigError: target is not set: name the column of the classes, empty where a row has none
+    """
+    from clients.data.files import site_files
+    from consilience.python_data import table_of_rows
+    from protocols import registry
+
+    protocol = protocol_of(what)
+    if not registry.has_room(protocol, "prepare"):
+        raise ConfigError(f"{protocol} runs on raw rows: there is nothing to prepare")
+    if isinstance(data, str | Path):
+        data = {path.name.partition(".")[0]: path for path in site_files(data)}
+    room = registry.room(protocol, "prepare")
+    chosen = room.Options(**options)
+    tables = {name: table_of_rows(name, rows) for name, rows in data.items()}
+    where = Path(folder).expanduser()
+    for line in room.prepare(tables, chosen, where):
+        print(line)
+    return {name: where / f"{name}.csv" for name in tables}
+
+
+@plain_errors
 def scenarios() -> pd.DataFrame:
     """Return the scenarios: protocol, number of sites, summary and source, by name.
 

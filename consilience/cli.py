@@ -14,6 +14,7 @@ from consilience.commands.check import check
 from consilience.commands.guard import guard
 from consilience.commands.keys import init, list_keys
 from consilience.commands.predict import predict
+from consilience.commands.prepare import prepare
 from consilience.commands.results import compare_ledgers, compare_runs, show
 from consilience.commands.run import run
 from consilience.commands.runs import list_runs
@@ -53,6 +54,7 @@ app.command()(attack)
 app.command()(guard)
 app.command("wipe")(wipe_state)
 app.command("ledger")(compare_ledgers)
+app.command()(prepare)
 app.command()(predict)
 app.command()(show)
 app.command()(status)

@@ -3,21 +3,22 @@
 A protocol is declared once, room by room: in every room of the framework it has a module, or package, of its own.
 Shared code asks the registry for that module by the room's name and never names a protocol itself.
 
-===========  ==========================  =================================================================
-room         of a built-in protocol      what shared code finds there
-===========  ==========================  =================================================================
-payloads     ``protocols.NAME``          payload classes: everything that can cross the wire
-settings     ``protocols.NAME``          ``Settings``, ``Consents``, ``PREDICTION`` (`protocols.settings`)
-handlers     ``clients.NAME``            functions decorated with `clients.dispatch.answers`
-shard        ``clients.NAME``            ``open_shard``: a site's private data; optionally ``check_columns``
-check        ``clients.NAME``            ``check_lines``: what would be used and what would leave
-strategy     ``strategies.NAME``         ``from_config``: the fusion center
-scenarios    ``scenarios.NAME``          scenarios, registered on import
-report       ``server.report.NAME``      ``REPORT``: question, metrics, headline, disclosure
-figures      ``server.figures.NAME``     ``figures``: what is drawn
-predict      ``consilience.predict``     ``predict``: new rows by what the fusion center holds (optional)
-attack       ``consilience.attack``      ``ATTACKS``: what a lying fusion center tries on a site (optional)
-===========  ==========================  =================================================================
+===========  ===========================  =================================================================
+room         of a built-in protocol       what shared code finds there
+===========  ===========================  =================================================================
+payloads     ``protocols.NAME``           payload classes: everything that can cross the wire
+settings     ``protocols.NAME``           ``Settings``, ``Consents``, ``PREDICTION`` (`protocols.settings`)
+handlers     ``clients.NAME``             functions decorated with `clients.dispatch.answers`
+shard        ``clients.NAME``             ``open_shard``: a site's private data; optionally ``check_columns``
+check        ``clients.NAME``             ``check_lines``: what would be used and what would leave
+strategy     ``strategies.NAME``          ``from_config``: the fusion center
+scenarios    ``scenarios.NAME``           scenarios, registered on import
+report       ``server.report.NAME``       ``REPORT``: question, metrics, headline, disclosure
+figures      ``server.figures.NAME``      ``figures``: what is drawn
+predict      ``consilience.predict``      ``predict``: new rows by what the fusion center holds (optional)
+attack       ``consilience.attack``       ``ATTACKS``: what a lying fusion center tries on a site (optional)
+prepare      ``consilience.preparation``  ``prepare``: the protocol's data from raw rows (optional)
+===========  ===========================  =================================================================
 
 A protocol of another package registers with the entry point group ``consilience.protocols``. The entry point's name is
 the protocol's name, its value the package that holds all rooms as modules of the names above: ``quantile =
@@ -56,6 +57,7 @@ _ROOMS = {
     "figures": "server.figures.{}",
     "predict": "consilience.predict.{}",
     "attack": "consilience.attack.{}",
+    "prepare": "consilience.preparation.{}",
 }
 
 

@@ -87,7 +87,11 @@ RUNS: dict[str, Callable[[Path], Run]] = {
     "residual, ring from a site": lambda folder: residual(folder, "shop", residual__topology="ring"),
     "residual, ring": lambda folder: residual(folder, residual__topology="ring"),
     "residual, powers": lambda folder: residual(
-        folder, residual__algorithm="parallel", residual__powers="1 2", residual__stop="held-out"
+        folder,
+        residual__algorithm="parallel",
+        residual__powers="1 2",
+        residual__stop="held-out",
+        residual__baselines=True,
     ),
     "coreset, exact": exact,
     "gp, network": network,

@@ -83,7 +83,7 @@ def _bc3e(folder: Path) -> Federation:
         nodes.append({"site": name, "data": str(folder / "files" / f"{name}.csv"), "id": "case"})
     settings = config(
         folder, protocol="bc3e", bc3e__max_rounds=5, bc3e__tolerance=1e-9, bc3e__accelerate=False,
-        bc3e__learn_alpha=False,
+        bc3e__learn_alpha=False, bc3e__reliability="none", bc3e__stop="bound",
     )  # fmt: skip
     return Federation("bc3e", settings, nodes, 1, 4, bc3e.EStep)
 

@@ -1,0 +1,10 @@
+"""Preparation of data for a protocol whose data are results of models: a module a protocol.
+
+Such a module has
+
+``Options``
+    A class of `common.settings.Settings`: what ``--set`` takes for this protocol.
+``prepare(tables, options, folder) -> list of str``
+    Write a file for every site into a folder, and return lines on what was done. `tables` has a `clients.data.Table`
+    for every site.
+"""

@@ -1,0 +1,186 @@
+"""Labels for bc3e from raw rows: classifiers fitted at the sites, and clusterings that all sites share.
+
+All is done in one place, as a simulation is: rows of several sites in one folder. What would cross between real sites
+are fitted classifiers, if they are exchanged, and the summaries of a run of `coreset` for each clustering.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64, Int64
+
+from clients.data import DataError, Table, match_columns, numeric, split_patterns
+from common import settings
+from common.settings import ConfigError, at_least, setting
+
+CLASSIFIERS = ("bayes", "discriminant", "logistic", "neighbors", "tree")
+_ALL = "_all"
+"""Column of the one group of a clustering that is not fair to several."""
+
+
+@dataclass(frozen=True)
+class Options(settings.Settings):
+    """Which columns are what, and which models label the rows."""
+
+    target: str = setting("", "column of the classes, 0, 1, ...; empty where a row has none")
+    features: str = setting("*", "columns that the models see; never target, id or truth")
+    id: str = setting("", "column that names the rows", words="none")
+    truth: str = setting("", "column of true classes that no model sees", words="none")
+    classifiers: str = setting("logistic discriminant tree", f"some of {', '.join(CLASSIFIERS)}")
+    clusters: str = setting("1 2 4", "numbers of clusters of the clusterings, in multiples of the number of classes")
+    exchange: bool = setting(True, "every site's classifiers label the rows of all sites; false: of their own site")
+    seed: int = setting(0, "seed of trees and clusterings", at_least(0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Site:
+    """Rows of a site: their columns for the models, and classes, -1 where there is none."""
+
+    table: Table
+    x: Float64[np.ndarray, "n p"]
+    y: Int64[np.ndarray, "n"]
+
+
+def prepare(tables: Mapping[str, Table], options: Options, folder: Path) -> list[str]:
+    """Write a file of labels for each site: all rows without a class, labeled by classifiers and clusterings.
+
+    Parameters
+    ----------
+    tables : Mapping[str, Table]
+        Rows by site.
+    options : Options
+        Which columns are what, and which models label the rows.
+    folder : Path
+        Where the files ``SITE.csv`` go: columns ``class_*``, ``cluster_*``, and those of `id` and `truth`.
+
+    Returns
+    -------
+    list of str
+        Lines on the models, and the command that runs on the files.
+
+    Raises
+    ------
+    ConfigError
+        If an option cannot be used.
+    DataError
+        If a column is missing or has a cell that cannot be used, or no site has labeled rows of two classes.
+    """
+    if not options.target:
+        raise ConfigError("target is not set: name the column of the classes, empty where a row has none")
+    names = _some(options.classifiers, CLASSIFIERS)
+    multiples = [int(each) for each in options.clusters.split() if each.isdigit() and int(each)]
+    if len(multiples) != len(options.clusters.split()):
+        raise ConfigError(f"clusters={options.clusters!r}: write whole numbers from 1 on, as in '1 2 4'")
+    features = _features(next(iter(tables.values())), options)
+    sites = {site: _site(table, features, options.target) for site, table in tables.items()}
+    k = max(int(each.y.max(initial=-1)) for each in sites.values()) + 1
+    lines, labels = _classify(sites, names, options)
+    for multiple in multiples:
+        size = k * multiple
+        for site, column in _cluster(sites, features, size, options.seed).items():
+            labels[site][f"cluster_{size}"] = column
+    folder.mkdir(parents=True, exist_ok=True)
+    for site, each in sites.items():
+        kept = [name for name in (options.id, options.truth) if name]
+        frame = pd.DataFrame({**{name: each.table.column(name) for name in kept}, **labels[site]})
+        frame[each.y < 0].to_csv(folder / f"{site}.csv", index=False)
+    lines.append(f"clusterings of all {sum(len(each.y) for each in sites.values())} rows: {len(multiples)}")
+    sets = "".join(f" --set {key}={value}" for key, value in (("id", options.id), ("truth", options.truth)) if value)
+    return [*lines, f"next: consilience run --protocol bc3e --data {folder}{sets}"]
+
+
+def _some(text: str, known: Sequence[str]) -> list[str]:
+    names = split_patterns(text)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise ConfigError(f"classifiers={text!r}: choose among {', '.join(known)}")
+    return names
+
+
+def _features(table: Table, options: Options) -> list[str]:
+    own = {options.target, options.id, options.truth}
+    return [name for name in match_columns(table, options.features) if name not in own]
+
+
+def _site(table: Table, features: Sequence[str], target: str) -> _Site:
+    x = np.stack([numeric(table, name, allow_missing=False) for name in features], axis=1)
+    y = numeric(table, target, allow_missing=True)
+    known = ~np.isnan(y)
+    if ((y[known] < 0) | (y[known] != np.floor(y[known])) | (y[known] > 1000)).any():
+        raise DataError(f"{table.source}: column {target!r} has classes other than 0, 1, ...", "label-out-of-range")
+    return _Site(table, x, np.where(known, y, -1).astype(np.int64))
+
+
+# -- classifiers ------------------------------------------------------------------------------------------------------
+
+
+def _classifier(name: str, seed: int) -> Any:
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.tree import DecisionTreeClassifier
+
+    model = {
+        "bayes": lambda: GaussianNB(var_smoothing=1e-2),
+        "discriminant": lambda: LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"),
+        "logistic": lambda: LogisticRegression(max_iter=1000),
+        "neighbors": lambda: KNeighborsClassifier(3),
+        "tree": lambda: DecisionTreeClassifier(random_state=seed),
+    }[name]()
+    return make_pipeline(StandardScaler(), model)
+
+
+def _classify(
+    sites: Mapping[str, _Site], names: Sequence[str], options: Options
+) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """Fit every classifier at every site with labeled rows of two classes, and label the rows."""
+    labels: dict[str, dict[str, Any]] = {site: {} for site in sites}
+    lines = []
+    for teacher, own in sites.items():
+        known = own.y >= 0
+        classes = np.unique(own.y[known])
+        if len(classes) < 2 or known.sum() < 3:
+            lines.append(f"{teacher}: {known.sum()} labeled rows of {len(classes)} classes, too few for a classifier")
+            continue
+        lines.append(f"{teacher}: {len(names)} classifiers from {known.sum()} labeled rows of {len(classes)} classes")
+        for name in names:
+            model = _classifier(name, options.seed).fit(own.x[known], own.y[known])
+            for site in sites if options.exchange else [teacher]:
+                labels[site][f"class_{teacher}_{name}"] = model.predict(sites[site].x)
+    if not any(labels.values()):
+        raise DataError(
+            "no site has three labeled rows of two classes, so that no classifier can be fitted", "too-few-rows"
+        )
+    return lines, labels
+
+
+# -- clusterings ------------------------------------------------------------------------------------------------------
+
+
+def _cluster(
+    sites: Mapping[str, _Site], features: Sequence[str], size: int, seed: int
+) -> dict[str, Int64[np.ndarray, "n"]]:
+    """Cluster the rows of all sites by a run of coreset; a cluster's number means the same at every site."""
+    import consilience as cs
+    from numerics.shared.distances import squared_distances
+
+    frames = {
+        site: pd.DataFrame(each.x, columns=list(features)).assign(**{_ALL: "all"}) for site, each in sites.items()
+    }
+    with tempfile.TemporaryDirectory(prefix="consilience-") as folder:
+        run = cs.run(
+            cs.Coreset(k=size), data=frames, features=",".join(features), sensitive=_ALL, seed=seed,
+            progress=False, output_dir=folder,
+        )  # fmt: skip
+        scale, centers = run.arrays["scale"], run.arrays["centers"]
+    return {site: squared_distances(each.x / scale, centers / scale).argmin(axis=1) for site, each in sites.items()}
