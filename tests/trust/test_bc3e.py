@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 
 from clients.bc3e.consent import FEWEST_PRIVATE, MOST_STEPS
-from protocols.bc3e.payloads import Conclude, EStep, Setup, Statistics, Tally
+from protocols.bc3e.payloads import Conclude, EStep, Holdings, Setup, Shares, Statistics, Sweep, Tally
 from protocols.wire.faults import Fault
+from protocols.wire.payload import PayloadError
 from server.results import load
+from strategies.bc3e.checks import check_shares, check_statistics
+from strategies.bc3e.layout import agree_layout
 from tests.support.grid import config
 from tests.support.payloads import same
 from tests.support.runs import run_with_grid
@@ -154,3 +157,57 @@ def test_steps_of_a_fit_are_bounded(tmp_path: Path, node: dict[str, Any], most: 
     site = real_site(tmp_path, **node)
     assert site.fault(1, E_STEP, replace(E_STEP, step=most - 1)) == 0
     assert site.fault(2, replace(E_STEP, step=most)) == Fault.TOO_MANY_ROUNDS
+
+
+# -- confusion matrices ------------------------------------------------------------------------------------------------
+
+CONFUSION = replace(
+    E_STEP,
+    clusterings=("cluster_x", "confusion:class_a", "confusion:class_b"),
+    beta=(np.full((3, 3), 1 / 3), np.full((3, 3), 1 / 3), np.full((3, 3), 1 / 3)),
+    draws=3,
+)
+
+
+def test_rare_labels_of_a_classifier_are_withheld_where_its_matrix_is_told(tmp_path: Path) -> None:
+    labels = np.random.default_rng(0).integers(0, 3, (N, 3))
+    labels[:, 0] = np.repeat([0, 1, 2], [N - 4, 4, 0])
+    np.savetxt(tmp_path / "own.csv", labels, "%d", ",", header="class_a,class_b,cluster_x", comments="")
+    about = {"site": "a", "data": str(tmp_path / "own.csv"), "site-output-dir": str(tmp_path / "home")}
+    site = RealSite(about, config(tmp_path, protocol="bc3e"))
+    told = site.answer(1, CONFUSION).parcels[0].payload
+    assert isinstance(told, Statistics)
+    columns = told.mass[1].sum(axis=0) / 2.0**E_STEP.grid_bits
+    np.testing.assert_allclose(columns, [N - 4, 0, 0], atol=1e-6)
+    assert 0 <= told.changed <= N
+
+
+def test_asks_about_confusion_matrices_that_do_not_fit_are_refused(site: RealSite) -> None:
+    for ask in (
+        replace(CONFUSION, draws=-1),
+        replace(CONFUSION, draws=10**6),
+        replace(CONFUSION, clusterings=("cluster_x",), beta=(np.full((3, 3), 1 / 3),)),
+    ):
+        assert site.fault(1, ask) in (Fault.MALFORMED_ASK, Fault.STALE_MEMORY)
+    assert site.fault(1, CONFUSION) == 0
+    assert site.fault(2, replace(CONFUSION, draws=2)) == Fault.MALFORMED_ASK, "a second set of parameters for a step"
+    for alpha in (np.ones(2), np.array([1.0, -1.0, 1.0])):
+        end = Conclude(True, np.zeros((3, 0)), np.zeros(0, np.int64), alpha)
+        assert site.fault(3, end) == Fault.MALFORMED_ASK
+
+
+def test_evidence_and_counts_that_no_labels_have_are_refused() -> None:
+    held = Holdings(4, 3, ("a", "b"), ("x",), np.array([2]), np.arange(4, dtype=np.uint64), True)
+    layout = agree_layout({"one": held, "two": held}, "arbitrary", 3, confusion=True)
+    names, step, k, s = layout.common_of("one"), 2**layout.bits, 3, 4
+    ask = Sweep(np.arange(s), np.zeros((k, s)), np.zeros((k, s), np.int64), first=True)
+    mass = tuple(np.zeros((k, layout.n_clusters[name]), np.int64) for name in names)
+    none = np.zeros(0, np.int64)
+    good = Shares(np.zeros((k, s), np.int64), mass, 0, none, np.full((k, s), -step))
+    check_shares(layout, names, ask, 1, "one", good)
+    for evidence in (np.full((k, s), step), np.full((k, s), -(2**61)), np.zeros((0, 0), np.int64)):
+        with pytest.raises(PayloadError, match="evidence"):
+            check_shares(layout, names, ask, 1, "one", replace(good, evidence=evidence))
+    statistics = Statistics(4, mass, np.full(k, -step), -step, 5)
+    with pytest.raises(PayloadError, match="changed"):
+        check_statistics(layout, np.ones(k), names, 4, statistics)
