@@ -59,10 +59,18 @@ def residual(folder: Path, holder: str = "", victim: int = 1, **chosen: Any) -> 
     )
 
 
+def pooled(folder: Path) -> Run:
+    """Labs that allow the center to have their rows."""
+    world = WORLDS["sec"](folder)
+    nodes = [{**node, "allow-pooling": True} for node in world.nodes]
+    return Run({**world.settings, "sec.combine": "pooled-rows"}, nodes)
+
+
 def exact(folder: Path) -> Run:
-    """Patients, whose rows are assigned by prices."""
+    """Patients, whose rows move the centers and are assigned by prices."""
     files = coreset_sites.write_world(folder / "files", coreset_sites.patients(60, groups=3, equal=False))
     chosen: dict[str, Any] = {"coreset__assignment": "exact", "coreset__price_rounds": 2, "coreset__gap": 1e-9}
+    chosen |= {"coreset__refine": 1}
     return Run(
         *coreset_sites.deployed_sites(folder, files, coreset__size=6, coreset__k=2, coreset__restarts=1, **chosen)
     )
@@ -74,6 +82,14 @@ def network(folder: Path) -> Run:
     files = gp_sites.write_files(folder / "files", parts, gp_sites.points(6))
     chosen: dict[str, Any] = {"gp__experts": "2", "gp__candidates": 2, "gp__fit_rounds": 1}
     chosen |= {"gp__gate": "dnn", "gp__gate_rounds": 2, "gp__aggregation": "grbcm"}
+    return Run(*gp_sites.deployed_sites(folder, files, **chosen))
+
+
+def large(folder: Path) -> Run:
+    """Wells with so many rows that each predicts from the nearest ones."""
+    parts = gp_sites.split_over_sites(gp_sites.soundings(320))
+    files = gp_sites.write_files(folder / "files", parts, gp_sites.points(6))
+    chosen: dict[str, Any] = {"gp__candidates": 2, "gp__fit_rounds": 1, "gp__max_expert_rows": 60, "gp__local": 50}
     return Run(*gp_sites.deployed_sites(folder, files, **chosen))
 
 
@@ -93,8 +109,10 @@ RUNS: dict[str, Callable[[Path], Run]] = {
         residual__stop="held-out",
         residual__baselines=True,
     ),
+    "sec, pooled rows": pooled,
     "coreset, exact": exact,
     "gp, network": network,
+    "gp, large sites": large,
 }
 OF_PREDICTIONS = {
     "bc3e.Predict",
