@@ -126,7 +126,8 @@ def share_right(alpha: Float64[np.ndarray, "k"], confusion: Float64[np.ndarray, 
     >>> share_right(np.array([3.0, 1.0]), np.array([[0.9, 0.1], [0.5, 0.5]])).__round__(6)
     0.8
     """
-    return float(alpha @ np.diagonal(confusion) / alpha.sum())
+    # No matrix product, whose last digit differs between processors.
+    return float((alpha * np.diagonal(confusion)).sum() / alpha.sum())
 
 
 # -- classes ----------------------------------------------------------------------------------------------------------
