@@ -18,6 +18,8 @@ from jaxtyping import Float64, Int64
 
 from clients.data import DataError, Table, match_columns, numeric, split_patterns
 from common import settings
+from common.csv_text import csv_text
+from common.files import encode_text
 from common.settings import ConfigError, at_least, setting
 
 CLASSIFIERS = ("bayes", "discriminant", "logistic", "neighbors", "tree")
@@ -89,8 +91,9 @@ def prepare(tables: Mapping[str, Table], options: Options, folder: Path) -> list
     folder.mkdir(parents=True, exist_ok=True)
     for site, each in sites.items():
         kept = [name for name in (options.id, options.truth) if name]
-        frame = pd.DataFrame({**{name: each.table.column(name) for name in kept}, **labels[site]})
-        frame[each.y < 0].to_csv(folder / f"{site}.csv", index=False)
+        columns = {**{name: each.table.column(name) for name in kept}, **labels[site]}
+        unlabeled = {name: np.asarray(values)[each.y < 0] for name, values in columns.items()}
+        (folder / f"{site}.csv").write_bytes(encode_text(csv_text(unlabeled)))
     lines.append(f"clusterings of all {sum(len(each.y) for each in sites.values())} rows: {len(multiples)}")
     sets = "".join(f" --set {key}={value}" for key, value in (("id", options.id), ("truth", options.truth)) if value)
     return [*lines, f"next: consilience run --protocol bc3e --data {folder}{sets}"]
