@@ -105,17 +105,14 @@ class SEC(FusionStrategy):
         truth = self.reference.truth(repetition) if self.reference.truth else {}
         usable = ~np.isinf(losses).any(axis=1)
         labels, pooled = clusters.labels, settings.pooled
-        kept_rows = []
-        retraining = Retraining(np.zeros(len(labels), bool))
-        asked = _asked_for_rows(learners, labels, everybody=bool(truth)) if settings.pools_rows else []
-        if asked:
-            rows: dict[str, Rows] = yield Tell(
-                dict.fromkeys(asked, Pool(settings.standardize)), check=_check_rows(learners)
-            )
+        rows: dict[str, Rows] = {}
+        if asked := _asked_for_rows(learners, labels, everybody=bool(truth)) if settings.pools_rows else []:
+            rows = yield Tell(dict.fromkeys(asked, Pool(settings.standardize)), check=_check_rows(learners))
+        retraining = Retraining.none(len(labels))
+        if rows:
             partners = [partners_of(name, learners, labels, usable, truth) for name in learners.names]
             groups = (members for each in partners for members in each.values())
             retraining = retrain(learners, rows, groups, settings, int(rng.integers(2**31)))
-            kept_rows = [name for name, answer in rows.items() if not len(answer.y)]
         asks = {}
         for name in answers_of_exchange:
             mixture = mix_models(
@@ -144,7 +141,7 @@ class SEC(FusionStrategy):
             truth=np.array([truth.get(name, -1) for name in learners.names], np.int64),
             usable=usable,
             retraining=retraining,
-            kept_rows=kept_rows,
+            kept_rows=[name for name, answer in rows.items() if not len(answer.y)],
         )
 
     def _senders(self, learners: Learners, rng: np.random.Generator) -> dict[str, tuple[str, ...]]:

@@ -142,22 +142,22 @@ def mix_models(
     """
     partners = partners_of(name, learners, labels, usable, truth)
     own, weights, coefficients = [], [], []
-    retraining = retraining or Retraining(np.zeros(len(labels), bool))
-    moved = [retraining.among(members) for members in partners.values()]
-    keys = list(dict.fromkeys(each.tobytes() for each in moved if each.any()))
+    retraining = retraining or Retraining.none(len(labels))
+    pools = [retraining.among(members) for members in partners.values()]
+    keys = list(dict.fromkeys(pool.tobytes() for pool in pools if pool.any()))
     retrained = np.zeros((len(partners) + personal, len(keys)))
-    for place, (members, gone) in enumerate(zip(partners.values(), moved, strict=True)):
+    for place, (members, pool) in enumerate(zip(partners.values(), pools, strict=True)):
         if pooled:
             own.append(float(not members.any()))
             q = len(next(iter(learners.profiles.values())).mean)
             coefficients.append(learners.pooled_regression(members) if members.any() else np.zeros(q))
             continue
-        mass = dict(zip(learners.names, np.where(members & ~gone, learners.weights, 0.0).tolist(), strict=True))
+        mass = dict(zip(learners.names, np.where(members & ~pool, learners.weights, 0.0).tolist(), strict=True))
         model_mass = np.array([mass[sender] for sender in senders])
         own_mass = 0.0 if name in senders else mass[name]
-        total = model_mass.sum() + own_mass + learners.weights[gone].sum()
-        if gone.any():
-            retrained[place, keys.index(gone.tobytes())] = learners.weights[gone].sum() / total
+        total = model_mass.sum() + own_mass + learners.weights[pool].sum()
+        if pool.any():
+            retrained[place, keys.index(pool.tobytes())] = learners.weights[pool].sum() / total
         own.append(own_mass / total if total else 1.0)
         weights.append(model_mass / total if total else model_mass)
     names = tuple(partners)
@@ -227,12 +227,12 @@ def predict_by_cluster(
         return np.asarray(coefficients[:, :1] + coefficients[:, 1:] @ x.T)
     weights = np.where(clusters, learners.weights, 0.0)
     weights /= weights.sum(axis=1, keepdims=True)
-    retraining = retraining or Retraining(np.zeros(len(labels), bool))
-    moved = np.array([retraining.among(members) for members in clusters])
-    shares = np.diag((weights * moved).sum(axis=1))[:, moved.any(axis=1)]
+    retraining = retraining or Retraining.none(len(labels))
+    pools = np.array([retraining.among(members) for members in clusters])
+    shares = np.diag((weights * pools).sum(axis=1))[:, pools.any(axis=1)]
     models = [profile.model for profile in learners.profiles.values()]
-    models += [retraining.models[members.tobytes()] for members in moved if members.any()]
-    weights = np.hstack([np.where(moved, 0.0, weights), shares])
+    models += [retraining.models[pool.tobytes()] for pool in pools if pool.any()]
+    weights = np.hstack([np.where(pools, 0.0, weights), shares])
     return mix(weights, Predictors([decode_model(model) for model in models]).predict(x))
 
 

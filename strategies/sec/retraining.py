@@ -36,13 +36,17 @@ class Retraining:
 
     Examples
     --------
-    >>> nobody = Retraining(np.zeros(2, bool))
-    >>> nobody.among(np.ones(2, bool))
+    >>> Retraining.none(2).among(np.ones(2, bool))
     array([False, False])
     """
 
     pooled: Bool[np.ndarray, "L"]
     models: dict[bytes, UInt8[np.ndarray, "_"]] = field(default_factory=dict)
+
+    @classmethod
+    def none(cls, n: int) -> Retraining:
+        """Return no models, for `n` learners that sent no rows."""
+        return cls(np.zeros(n, bool))
 
     def among(self, members: Bool[np.ndarray, "L"]) -> Bool[np.ndarray, "L"]:
         """Return which of the members predict by one model of their pooled rows; nobody if only one sent rows."""
