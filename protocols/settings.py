@@ -242,7 +242,8 @@ def check_sums(config: Mapping[str, Any], protocol: str) -> None:
     settings = registry.room(protocol, "settings").Settings
     if config["secure-aggregation"] and not settings.summed:
         rooms = (registry.room(name, "settings").Settings for name in registry.names())
-        where = " and ".join(each.summed for each in rooms if each.summed)
+        *others, last = (each.summed for each in rooms if each.summed)
+        where = f"{', '.join(others)} and {last}"
         raise ConfigError(
             f"secure-aggregation=true is for {where}; the fusion center of {protocol} needs what each site says, not"
             " the sum: leave it out"
