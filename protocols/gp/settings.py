@@ -39,6 +39,7 @@ class Settings(ProtocolSettings, prefix="gp"):
     """
 
     summed: ClassVar[str] = "gp"
+    tasks: ClassVar[tuple[str, ...]] = ("regression",)
 
     kernel: str = setting(
         "se",
