@@ -105,8 +105,10 @@ def _read(
     corrections = np.zeros((1, *shift.shape), np.int64)
     corrections[0, number % len(shift)] = [-1, 1]
     centers = low + span * np.stack([np.zeros_like(low), _FAR * direction])
-    answer = site.ask(Settle(**asdict(_WHOLE), groups=summary.groups, centers=centers, scale=span, plain=centers[:1],
-                             shift=shift, temperature=LEAST_TEMPERATURE, sites=(site.name,), corrections=corrections))  # fmt: skip
+    final = {"shift": shift, "temperature": LEAST_TEMPERATURE, "sites": (site.name,), "corrections": corrections}
+    answer = site.ask(
+        Settle(**asdict(_WHOLE), groups=summary.groups, centers=centers, scale=span, plain=centers[:1], **final)
+    )
     if not isinstance(answer, Settled):
         return None
     points = (summary.points - low) / span
