@@ -41,6 +41,7 @@ class Settings(ProtocolSettings, prefix="gp"):
     """
 
     summed: ClassVar[str] = "gp"
+    tasks: ClassVar[tuple[str, ...]] = ("regression",)
 
     kernel: str = setting(
         "se",
