@@ -34,13 +34,13 @@ def test_the_first_notebook_goes_to_a_verdict_for_each_protocol(tmp_path: Path) 
             section = cell.source[3:].partition(":")[0]
         for output in cell.get("outputs", []):
             text = str(output.get("text", ""))
-            for line in text.splitlines():
-                verdicts |= {section: words for words in _SENTENCES if line.startswith(words)}
+            if said := [words for words in _SENTENCES for line in text.splitlines() if line.startswith(words)]:
+                verdicts[section] = said[0]
             pages += "srcdoc" in html_of(output)
             assert "Warning" not in str(output.get("data", ""))
             assert output.get("name") != "stderr", text
     assert verdicts.keys() == set(BUILT_IN)
-    assert verdicts["sec"] == "Join.", "three clinics see one relation, and are better together"
+    assert verdicts["sec"] == "Too few ", "6 ± 4 % on 88 rows held out, though three clinics see one relation"
     assert pages == 2, "a run shows its report"
 
 
