@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from protocols import registry
+from protocols.settings import tasks_of
 from server.report.data import Arrays
 
 Config = Mapping[str, Any]
@@ -140,7 +141,7 @@ def own_test_rows(config: Config, *, scenario: bool) -> dict[str, Any]:
     """Return the columns of the fusion center's file ``_test`` beside the sites' own data."""
     from clients.data.testset import center_columns
 
-    return {} if scenario else {"test": center_columns(config)}
+    return {} if scenario else {"test": center_columns(config, tasks_of(str(config["protocol"])))}
 
 
 class _CenterFiles(Protocol):
