@@ -176,7 +176,7 @@ class Masses(Payload, summed=True):
 
 
 @dataclass(frozen=True)
-class Price(Construction, answer=Masses):
+class Price(Construction, answer=Masses, alike=True):
     """To sites, in every round of prices: asks where the rows would go at these prices.
 
     Rows without a point take no part.
@@ -234,7 +234,7 @@ class Moments(Payload, summed=True):
 
 
 @dataclass(frozen=True)
-class Refine(Price, answer=Moments):
+class Refine(Price, answer=Moments, alike=True):
     """To sites, in every round that moves the centers: as `Price`, each time with other centers.
 
     Attributes
@@ -263,7 +263,7 @@ class Settled(Counted, summed=True):
 
 
 @dataclass(frozen=True)
-class Settle(Construction, answer=Settled):
+class Settle(Construction, answer=Settled, alike=True):
     """To sites, once, after the rounds of prices: asks them to assign every row.
 
     Each site rounds its own numbers of rows (`Masses.whole`). What their sums lack of whole, fair numbers is settled by
