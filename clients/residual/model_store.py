@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from clients.model_store import ModelFileError, load_model, save_model
 from clients.site import Site
 from common.skops_import import skops_io
-from numerics.residual.value_groups import ValueGroups
+from numerics.shared.value_groups import ValueGroups
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

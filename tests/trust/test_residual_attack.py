@@ -9,7 +9,7 @@ import pytest
 
 from clients.residual.agent import FEWEST_EQUAL, Agent
 from consilience.attack.playing import play
-from numerics.residual.value_groups import ValueGroups
+from numerics.shared.value_groups import ValueGroups
 from tests.support.residual_sites import enrolled_sites
 
 N = 120
