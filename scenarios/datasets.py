@@ -117,10 +117,13 @@ def _select(data: DataSet, table: Table) -> Table:
 
 
 def fetch_classification(data: DataSet) -> Table:
-    """Fetch inputs and classes from OpenML."""
+    """Fetch inputs and classes from OpenML; a column of categories becomes one of 0 and 1 for each category."""
+    import pandas as pd
+
     bunch = _fetch(data)
+    inputs = pd.get_dummies(bunch.data)
     _, classes = np.unique(np.asarray(bunch.target), return_inverse=True)
-    return Table(bunch.data.to_numpy(np.float64), tuple(map(str, bunch.data.columns)), classes.astype(np.int64))
+    return Table(inputs.to_numpy(np.float64), tuple(map(str, inputs.columns)), classes.astype(np.int64))
 
 
 def fetch_grouping(data: DataSet) -> Table:
@@ -280,6 +283,26 @@ DATA_SETS: dict[str, DataSet] = {
         "a heart.csv",
         53,
         Columns(target="class", n_inputs=13),
+        read=read_classification,
+        fetch=fetch_classification,
+    ),
+    "german": DataSet(
+        "German Credit",
+        "Hofmann (1994), UCI 144",
+        ("german.csv", "german.data-numeric"),
+        f"the german.data-numeric of {_UCI}/144",
+        31,  # the categories of german.data
+        Columns(target="class", n_inputs=24),
+        read=read_classification,
+        fetch=fetch_classification,
+    ),
+    "pima": DataSet(
+        "Pima Indians Diabetes",
+        "Smith et al. (1988)",
+        ("pima.csv", "pima-indians-diabetes.data"),
+        "a pima.csv with a column class",
+        37,
+        Columns(target="class", n_inputs=8),
         read=read_classification,
         fetch=fetch_classification,
     ),

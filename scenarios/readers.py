@@ -82,7 +82,13 @@ def read_regression(columns: Columns, path: Path) -> Table:
 
 
 def read_classification(columns: Columns, path: Path) -> Table:
-    """Read a CSV file with a header and the class in the column `target`."""
+    """Read a CSV file with a header and the class in the column `target`; without a header, in the last column."""
+    if not has_header(path):
+        separator = "," if len(read_text(path, rows=0).columns) > 1 else r"\s+"
+        numbers = read_headless(path, columns.n_inputs + 1, separator=separator)
+        _, classes = np.unique(numbers[:, -1], return_inverse=True)
+        features = tuple(f"x{j + 1}" for j in range(columns.n_inputs))
+        return Table(np.ascontiguousarray(numbers[:, :-1]), features, classes.astype(np.int64))
     cells = read_text(path)
     check_columns(cells.columns, path, (columns.target,), n_inputs=cells.shape[1] - 1)
     inputs = cells.drop(columns=columns.target)

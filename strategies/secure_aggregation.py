@@ -9,7 +9,7 @@ fusion center has no secret. Its asks follow from the sites' answers, so that a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic
 
 import numpy as np
@@ -19,8 +19,8 @@ from protocols.secure_aggregation.masking import MaskError, context, digest
 from protocols.secure_aggregation.payloads import Deal, Hidden, Hide, Join, Keys, Shares, Show, Shown
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload, PayloadError, shorten
-from protocols.wire.vector_encoding import Sum, Vector, from_vector, layout, minus, plus, size_of
-from strategies.conversation import Conversation, Tell
+from protocols.wire.vector_encoding import Sum, Vector, from_vector, layout, minus, plus, size_of, to_vector
+from strategies.conversation import Check, Conversation, Tell
 from strategies.errors import FusionError
 
 _HALF = masking.DIGEST_BYTES
@@ -36,6 +36,8 @@ class Total(Generic[Sum]):
         Sum, of the answers' class.
     sites : tuple of str
         Sites whose answers are in it, in order of name.
+    answers : Mapping[str, Payload]
+        By site, answers that were not masked.
 
     Examples
     --------
@@ -45,11 +47,30 @@ class Total(Generic[Sum]):
 
     sum: Sum
     sites: tuple[str, ...]
+    answers: Mapping[str, Sum] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, answers: Mapping[str, Sum]) -> Total[Sum]:
+        """Add up answers that are not masked; the sum is that of masked ones, bit for bit."""
+        first, *others = (answers[site] for site in sorted(answers))
+        words = to_vector(first)
+        for other in others:
+            words = plus(first, words, to_vector(other))
+        return cls(from_vector(first, words)[1], tuple(sorted(answers)), answers)
 
     @property
     def name(self) -> str:
         """Name in place of a site's; it differs for sums over different sites."""
         return f"the sum over {', '.join(self.sites)}"
+
+
+def as_answer(total: Total[Sum], check: Check) -> dict[str, Sum]:
+    """Return a sum as the answer of one site, and check it as such. A fault in it cannot be traced to a site."""
+    try:
+        check(total.name, total.sum)
+    except PayloadError as error:
+        raise FusionError(f"secure-aggregation: {total.name} is impossible for their rows ({error})") from None
+    return {total.name: total.sum}
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,7 @@ from clients.dispatch import answers
 from clients.site import Site
 from numerics.coreset.fairness.apportionment import PointMasses
 from numerics.coreset.fairness.dual import PriceResponse
+from numerics.coreset.fairness.rounding import corrected, whole_rows
 from numerics.coreset.grouped_rows import GroupedRows
 from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import (
@@ -255,26 +256,35 @@ def _stacked(sums: list[PriceResponse]) -> dict[str, Any]:
     """Return the fields of `Masses`."""
     return {
         "exact": np.array([each.exact for each in sums]),
-        "value": np.array([each.value for each in sums]),
         "masses": np.stack([each.masses for each in sums]),
         "curvature": np.stack([each.curvature for each in sums]),
+        "whole": np.stack([whole_rows(each.masses) for each in sums]),
     }
 
 
 @answers(Settle)
 def settle(ask: Settle, site: Site) -> Settled:
-    """Assign every row to a center, with the number of rows of each group at each center that the ask demands."""
+    """Assign every row to a center, with its own number of rows of each group at each center as the ask corrects it."""
     _check_consent(site)
     rows = _rows(ask, site)
     _commit_to(site, "clustering", ask.centers, ask.scale)
     _commit_to(site, "assignment", ask)
-    expected = (len(ask.groups), len(ask.centers))
-    fits = ask.targets.shape == expected and ask.shift.shape == expected
-    if not fits or ask.targets.min() < 0 or ask.targets.max() > len(rows.point):
-        raise SiteFault(Fault.MALFORMED_ASK, "the targets do not fit these groups and centers")
+    shape = (len(ask.groups), len(ask.centers))
+    fits = (
+        ask.shift.shape == shape
+        and ask.corrections.shape == (len(ask.sites), *shape)
+        and ask.sites.count(site.name) == 1
+        and ask.temperature >= LEAST_TEMPERATURE
+    )
+    if not fits or np.abs(ask.shift).max() > LARGEST_SUM:
+        raise SiteFault(Fault.MALFORMED_ASK, "prices or corrections do not fit these sites, groups and centers")
+    corrections = ask.corrections[ask.sites.index(site.name)]
+    if np.abs(corrections).max() > len(rows.point) or corrections.sum(axis=1).any():
+        raise SiteFault(Fault.MALFORMED_ASK, "the corrections do not leave the numbers of rows of the groups")
     _check_plain(ask.plain)
     with single_threaded():
-        labels = meet_targets(rows, ask.shift, ask.targets)
+        [own] = price_rows(rows, ask.shift[np.newaxis], np.array([ask.temperature]))
+        labels = meet_targets(rows, ask.shift, corrected(whole_rows(own.masses), corrections))
         cost, plain_cost = cost_of_rows(rows, labels, ask.plain / rows.scale)
         return Settled(_conclude(rows, labels, site), cost, plain_cost)
 

@@ -86,6 +86,6 @@ def center_sums(
     for each in responses:
         sizes = each.masses.sum(axis=0)
         sums = grid.rounded(each.sums, sizes) + sizes[:, np.newaxis] * origin
-        finished.append(PriceResponse(each.exact, each.value, each.masses, each.curvature, sums))
+        finished.append(PriceResponse(each.exact, each.masses, each.curvature, sums))
     rounded = grid.rounded(plain_sums, plain_rows.astype(np.float64)) + plain_rows[:, np.newaxis] * origin
     return CenterSums(finished, plain_rows, rounded)

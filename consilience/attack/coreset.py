@@ -34,6 +34,8 @@ from protocols.coreset.payloads import (
 _WHOLE = Construction(size=100_000, construction="bico", projection=0, min_weight=1, scaled=True)
 _FAR = 20.0
 """Distance of a center that a row is sent to, in ranges of the columns."""
+_DEAR = 1e6
+"""Price of a center that no row goes to by itself, in squared ranges."""
 _TILT = 1e-2
 """Angle between the directions in which a row is read; it is the last of its group in all of them."""
 _FEWEST, _MOST = 8, 120
@@ -99,11 +101,14 @@ def _read(
     summary = site.ask(Summarize(**asdict(_WHOLE))) if site.start_run() else None
     if not isinstance(summary, Summary):
         return None
-    targets = np.stack([np.bincount(summary.group, summary.weights), np.zeros(len(summary.groups))], axis=1).astype(int)
-    targets[number % len(targets)] += [-1, 1]
+    shift = np.tile([0.0, _DEAR], (len(summary.groups), 1))
+    corrections = np.zeros((1, *shift.shape), np.int64)
+    corrections[0, number % len(shift)] = [-1, 1]
     centers = low + span * np.stack([np.zeros_like(low), _FAR * direction])
-    answer = site.ask(Settle(**asdict(_WHOLE), groups=summary.groups, centers=centers, scale=span, plain=centers[:1],
-                             shift=np.zeros(targets.shape), targets=targets))  # fmt: skip
+    final = {"shift": shift, "temperature": LEAST_TEMPERATURE, "sites": (site.name,), "corrections": corrections}
+    answer = site.ask(
+        Settle(**asdict(_WHOLE), groups=summary.groups, centers=centers, scale=span, plain=centers[:1], **final)
+    )
     if not isinstance(answer, Settled):
         return None
     points = (summary.points - low) / span

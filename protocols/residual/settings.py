@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from common import settings
 from common.settings import Allowed, at_least, below, between, setting
@@ -29,6 +29,8 @@ def _are_powers(text: str) -> bool:
 @dataclass(frozen=True)
 class Settings(ProtocolSettings, prefix="residual"):
     """How the agents learn together, how rows are matched and numbers sent, and which data a scenario has."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("regression",)
 
     algorithm: Literal["boosted", "bins", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting"] = (
         setting(

@@ -22,6 +22,8 @@ data      labeled  best component  vote  BC3E
 halfmoon  2 %       85.6            83.2  92.8 (87.4, 85.0)
 wine      10 %      93.3            89.7  94.2 (92.1, 94.8)
 heart     7 %       77.7            74.6  79.5 (77.2, 81.1)
+german    10 %      71.8            71.4  70.5 (71.5, 68.9)
+pima      2 %       69.0            66.6  65.5 (66.5, 65.1)
 ========  ========  ==============  ====  ===================
 """
 
@@ -83,6 +85,8 @@ _WORLDS: Mapping[str, _World] = {
     "bc3e-wine": _World(0.10, "wine"),
     "bc3e-halfmoon": _World(0.02),
     "bc3e-heart": _World(0.07, "heart"),
+    "bc3e-german": _World(0.10, "german"),
+    "bc3e-pima": _World(0.02, "pima"),
 }
 
 
@@ -92,10 +96,10 @@ def pooled(name: str, config: Config, seed: int) -> Ensemble:
     Parameters
     ----------
     name : str
-        ``bc3e-wine``, ``bc3e-halfmoon`` or ``bc3e-heart``.
+        ``bc3e-wine``, ``bc3e-halfmoon``, ``bc3e-heart``, ``bc3e-german`` or ``bc3e-pima``.
     config : Config
         Run configuration; used are `bc3e.labeled` (share of labeled instances, 0 for the scenario's own),
-        `bc3e.clusterings` (a key of `CLUSTERINGS`) and, for ``bc3e-heart``, `data`.
+        `bc3e.clusterings` (a key of `CLUSTERINGS`) and, for data sets with files, `data`.
     seed : int
         Not negative. The same seed gives the same labels in every process.
 
@@ -287,4 +291,10 @@ HALFMOON = _register(
 )
 HEART = _register(
     "bc3e-heart", "file heart.csv or OpenML", "Statlog Heart, 7 % labeled: 3 classifiers and 6 clusterings"
+)
+GERMAN = _register(
+    "bc3e-german", "file german.csv or OpenML", "German Credit, 10 % labeled: clusters that do not follow the classes"
+)
+PIMA = _register(
+    "bc3e-pima", "file pima.csv or OpenML", "Pima diabetes, 2 % labeled: clusters that do not follow the classes"
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from server.report.data import Arrays, ResultsError
 from server.report.previous_run import read_results
-from server.report.protocol import HASHED_NAMES, Answer, Config, Meaning, ProtocolReport, lower
+from server.report.protocol import HASHED_NAMES, Answer, Config, Meaning, ProtocolReport, Rival, lower
 from server.report.saved_arrays import check_saved
 
 _SEALED = ("residual.Sealed", "residual.Pass", "residual.Present")
@@ -104,12 +104,18 @@ REPORT = ProtocolReport(
             "test_mse",
             "{who} predict{s} test rows with a mean squared error of {value}",
             {
-                "mse_alone": "with the best site alone",
-                "mse_holder": "with the site alone that holds the outcome",
-                "mse_average": "by the mean of the agents alone",
-                "mse_centralized": "by boosting all columns in one place",
+                "mse_alone": Rival("with the best site alone", "the best site's own columns", "best site"),
+                "mse_holder": Rival(
+                    "with the site alone that holds the outcome", "the columns of the site with the outcome", "alone"
+                ),
+                "mse_average": Rival("by the mean of the agents alone", "the mean of the agents", "plain way"),
+                "mse_centralized": Rival(
+                    "by boosting all columns in one place",
+                    "all columns in one place",
+                    "out of reach",
+                    "columns in separate places",
+                ),
             },
-            {"mse_centralized": "columns in separate places"},
             ("mse_pooled", "test_mse_once", "train_mse", "iterations"),
         ),
         Answer(

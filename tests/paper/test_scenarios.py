@@ -31,6 +31,8 @@ PAPER = ROOT.parent / "shared" / "papers" / "gp_experts.txt"
         ("bc3e-wine", 93.3, 89.7),
         ("bc3e-halfmoon", 85.6, 83.2),
         pytest.param("bc3e-heart", 77.7, 74.6, marks=needs("heart")),
+        pytest.param("bc3e-german", 71.8, 71.4, marks=needs("german")),
+        pytest.param("bc3e-pima", 69.0, 66.6, marks=needs("pima")),
     ],
 )
 def test_baselines_of_bc3e_agree_with_the_reference(name: str, best: float, vote: float) -> None:

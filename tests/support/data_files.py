@@ -58,6 +58,8 @@ def tables() -> dict[str, pd.DataFrame]:
     updrs = ["subject#", "age", "sex", "test_time", "motor_UPDRS", "total_UPDRS", *inputs("voice", 16)]
     return {
         "heart": numbers(*inputs("x", 13)).assign(**{"class": rng.integers(1, 3, N_ROWS)}),
+        "german": numbers(*inputs("x", 24)).assign(**{"class": rng.integers(1, 3, N_ROWS)}),
+        "pima": numbers(*inputs("x", 8)).assign(**{"class": rng.integers(2, size=N_ROWS)}),
         "airfoil": numbers(*DATA_SETS["airfoil"].columns.inputs, "sound_pressure_db"),
         "concrete": numbers(*inputs("part", 8), "strength_mpa", rows=760),
         "ct": ct_table(),

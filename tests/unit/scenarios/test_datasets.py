@@ -65,7 +65,7 @@ def test_a_file_is_read_whole_and_no_row_is_changed(name: str, folder: Path) -> 
     assert len(data.features) == data.x.shape[1]
     named = list(table.columns[1:]) if name == "song" else list(data.features)
     np.testing.assert_array_equal(data.x, table[named].to_numpy(float))
-    if columns.target and name != "heart":
+    if columns.target and columns.target != "class":
         np.testing.assert_array_equal(data.outcome, table[columns.target])
     assert data.features not in ((), (columns.target,))
     assert not {columns.target, columns.unit, columns.split, *columns.omitted, *columns.categories} & set(data.features)
@@ -402,3 +402,24 @@ def test_a_new_data_set_is_a_new_row(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(DATA_SETS, "beer", row)
     tables()["concrete"].to_csv(tmp_path / "beer.csv", index=False)
     assert read("beer", tmp_path).x.shape == (760, 8)
+
+
+def test_classes_of_a_file_without_a_header_are_in_its_last_column(tmp_path: Path) -> None:
+    """The repository's german.data-numeric has spaces, its pima-indians-diabetes.data commas."""
+    for name, separator in (("german", "  "), ("pima", ",")):
+        table = tables()[name]
+        lines = [separator.join(map(str, row)) for row in table.to_numpy(float).tolist()]
+        (tmp_path / DATA_SETS[name].files[-1]).write_text("\n".join(lines) + "\n")
+        data = read(name, tmp_path)
+        np.testing.assert_array_equal(data.x, table.drop(columns="class"))
+        np.testing.assert_array_equal(data.outcome, table["class"] - table["class"].min())
+
+
+def test_categories_of_openml_become_columns_of_0_and_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pd.DataFrame({"age": [30.0, 41.0], "purpose": pd.Categorical(["car", "education"])})
+    bunch = SimpleNamespace(data=data, target=pd.Series(["good", "bad"]))
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **options: bunch)
+    table = DATA_SETS["german"].load(None)
+    assert table.features == ("age", "purpose_car", "purpose_education")
+    assert table.x.tolist() == [[30.0, 1.0, 0.0], [41.0, 0.0, 1.0]]
+    assert table.outcome.tolist() == [1, 0]

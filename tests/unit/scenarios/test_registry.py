@@ -23,7 +23,7 @@ def test_all_protocols_scenarios_are_listed_in_alphabetical_order() -> None:
 
 
 SITES = {
-    **dict.fromkeys(("bc3e-halfmoon", "bc3e-heart", "bc3e-wine"), 2),
+    **dict.fromkeys(("bc3e-german", "bc3e-halfmoon", "bc3e-heart", "bc3e-pima", "bc3e-wine"), 2),
     **dict.fromkeys(("coreset-adult", "coreset-bank", "coreset-diabetes", "coreset-synthetic"), 5),
     **dict.fromkeys(("gp-airfoil", "gp-concrete"), 5),
     **dict.fromkeys(("gp-parkinsons", "gp-pole", "gp-protein", "gp-pumadyn"), 10),
@@ -61,7 +61,7 @@ def test_names_protocols_and_numbers_of_sites() -> None:
     [
         ("bc3e-whine", "did you mean bc3e-wine[?]"),
         ("theorem", "did you mean residual-theorem2[?]"),
-        ("zzz", "there are: bc3e-h.*, sec-simulation2"),
+        ("zzz", "there are: bc3e-g.*, sec-simulation2"),
     ],
 )
 def test_an_unknown_name_has_a_hint(name: str, hint: str) -> None:
