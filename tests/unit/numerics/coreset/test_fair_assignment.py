@@ -18,6 +18,7 @@ from numerics.coreset.fairness.flow import balanced_flow, capacitated_flow
 from numerics.coreset.fairness.rounding import corrected, corrections_by_site, whole_rows, whole_targets
 from tests.support import reference_coreset as reference
 from tests.support.examples import examples
+from tests.support.parameters import few
 
 Squared = Float64[np.ndarray, "n k"]
 Ints = Int64[np.ndarray, "n"]
@@ -102,7 +103,7 @@ def test_whole_masses_are_the_fractional_ones_rounded_and_no_dearer(
     assert_gives_everything_away(found, points)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", few(range(6), 2))
 def test_whole_masses_against_all_labelings(seed: int) -> None:
     points = case(seed, 8, 3, 2, heaviest=1, balanced=True)
     found, _, squared = assigned(points, 1.0)
@@ -337,7 +338,7 @@ def test_sites_sums_add_up_to_those_of_all_points(temperature: float) -> None:
     np.testing.assert_allclose(whole.masses.sum(axis=1), np.bincount(groups, weights))
 
 
-@pytest.mark.parametrize(("H", "alpha"), [(2, 1.0), (3, 1.0), (3, 0.8)])
+@pytest.mark.parametrize(("H", "alpha"), few([(2, 1.0), (3, 0.8), (3, 1.0)], 2))
 def test_a_federation_finds_the_prices_in_few_rounds(H: int, alpha: float) -> None:
     """No points but in `price_points`: start from the prices of a sample, as those of a coreset are."""
     points = case(13, 6000, 6, H)
