@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from common.extras import require
 from common.settings import (
@@ -42,9 +42,12 @@ class ProtocolSettings(Settings):
     summed : str
         Under which protocol, and which of its settings, sites' answers are only summed, so that they can be masked
         (``secure-aggregation``); empty: the fusion center needs every answer.
+    tasks : tuple of str
+        What the key `target` may name, ``regression`` and ``classification``; empty: the protocol has no target.
     """
 
     summed: ClassVar[str] = ""
+    tasks: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, prefix: str = "", **options: Any) -> None:
         super().__init_subclass__(prefix=prefix, **options)
@@ -108,6 +111,15 @@ class RunSettings(Settings):
         data=True,
     )
     target: str = setting("", "label column", own=True, data=True)
+    task: Literal["auto", "regression", "classification"] = setting(
+        "auto",
+        "what the target is: an amount (regression) or a class (classification); auto: text, true and false, and two to"
+        " twenty whole numbers are classes, where the protocol has them",
+        data=True,
+    )
+    class_weight: Literal["none", "balanced"] = setting(
+        "none", "weight of rows in a fit of classes: alike (none), or such that every class has the same (balanced)"
+    )
     features: str = setting("", "columns used, names or globs", own=True)
     id: str = setting("", "entity column", own=True)
     sensitive: str = setting(
@@ -242,8 +254,37 @@ def check_sums(config: Mapping[str, Any], protocol: str) -> None:
     settings = registry.room(protocol, "settings").Settings
     if config["secure-aggregation"] and not settings.summed:
         rooms = (registry.room(name, "settings").Settings for name in registry.names())
-        where = " and ".join(each.summed for each in rooms if each.summed)
+        *others, last = (each.summed for each in rooms if each.summed)
+        where = f"{', '.join(others)} and {last}"
         raise ConfigError(
             f"secure-aggregation=true is for {where}; the fusion center of {protocol} needs what each site says, not"
             " the sum: leave it out"
         )
+
+
+def tasks_of(protocol: str) -> tuple[str, ...]:
+    """Return what the target of a protocol may be (`ProtocolSettings.tasks`).
+
+    Examples
+    --------
+    >>> tasks_of("coreset")
+    ()
+    """
+    settings: type[ProtocolSettings] = registry.room(protocol, "settings").Settings
+    return settings.tasks
+
+
+def check_task(config: Mapping[str, Any], protocol: str) -> None:
+    """Refuse a `task` that the protocol does not have.
+
+    Raises
+    ------
+    ConfigError
+        Naming the protocols that have it.
+    """
+    task, tasks = str(config["task"]), tasks_of(protocol)
+    if task != "auto" and task not in tasks:
+        others = " and ".join(name for name in registry.names() if task in tasks_of(name))
+        raise ConfigError(f"task={task} is for {others}; {protocol} has no such target: leave it out")
+    if config["class-weight"] != "none" and ("classification" not in tasks or task == "regression"):
+        raise ConfigError("class-weight is for classes; leave it out, or set task=classification")

@@ -20,7 +20,7 @@ from common.results import PREDICT
 from common.settings import Config, ConfigError, SettingError, did_you_mean
 from protocols import registry
 from protocols.prediction import PredictionError, prediction_of, read_report, resolve
-from protocols.settings import check_libraries, check_sums, checked, declared, run_keys
+from protocols.settings import check_libraries, check_sums, check_task, checked, declared, run_keys
 from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
 from server.report.data import ResultsError
 from server.report.protocol import report_of
@@ -73,6 +73,7 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
     protocol = str(config["protocol"]) if scenario is None else scenario.protocol
     refuse_other_protocols(settings, protocol)
     check_sums(config, protocol)
+    check_task(config, protocol)
     plan = RunPlan(typed, config, scenario, protocol, _cells(scenario, config), 0)
     for each in [cell.settings for cell in plan.cells] or [{}]:
         check_libraries({**config, **each}, protocol)

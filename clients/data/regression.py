@@ -1,12 +1,13 @@
-"""A site's table as the rows of a regression: an outcome, and inputs by name."""
+"""A site's table as the rows of a learner: an outcome, amount or class, and inputs by name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
 from clients.data.table import DataError, Table, match_columns, numeric, quote, sensitive_columns, setting
+from clients.data.target import read_target
 from numerics.shared.regression_rows import RegressionRows
 
 _ROLES = ("target", "id", "truth")
@@ -42,7 +43,9 @@ def input_names(table: Table, config: Mapping[str, object]) -> list[str]:
     return sorted(names)
 
 
-def regression_rows(table: Table, config: Mapping[str, object]) -> RegressionRows:
+def regression_rows(
+    table: Table, config: Mapping[str, object], tasks: Collection[str] = ("regression",)
+) -> RegressionRows:
     """Return outcome and inputs of a site's table.
 
     Parameters
@@ -51,7 +54,9 @@ def regression_rows(table: Table, config: Mapping[str, object]) -> RegressionRow
         The site's own.
     config : Mapping
         Run or node configuration. ``target`` names the outcome, ``features`` the inputs: names or globs; by default
-        every column of numbers that has no other role.
+        every column of numbers that has no other role. ``task`` says what the outcome is.
+    tasks : collection of str
+        What the protocol can learn, as in `clients.data.target.read_target`.
 
     Returns
     -------
@@ -61,7 +66,8 @@ def regression_rows(table: Table, config: Mapping[str, object]) -> RegressionRow
     Raises
     ------
     DataError
-        If a column is missing or is no number in some row, or if an outcome or input is empty or infinite.
+        If a column is missing or is no number in some row, or if an outcome or input is empty or infinite; or as
+        `read_target`.
 
     Examples
     --------
@@ -71,6 +77,6 @@ def regression_rows(table: Table, config: Mapping[str, object]) -> RegressionRow
     (('a', 'b'), [[5.0, 3.0], [6.0, 4.0]], [1.0, 2.0])
     """
     names = input_names(table, config)
-    y = numeric(table, setting(config, "target"), allow_missing=False)
+    y, classes = read_target(table, config, tasks)
     x = np.column_stack([numeric(table, name, allow_missing=False) for name in names])
-    return RegressionRows(x, y, np.zeros((0, len(names))), np.zeros(0), tuple(names))
+    return RegressionRows(x, y, np.zeros((0, len(names))), np.zeros(0), tuple(names), classes)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Shaped
 
 from clients.data.files import ENDINGS, read_table, site_name
 from clients.data.source import load
 from clients.data.table import DataError, Table, numeric, setting
+from clients.data.target import class_labels, task_of
 from common.data_places import is_function
 
 
-def center_columns(config: Mapping[str, object]) -> dict[str, Float64[np.ndarray, "t"]]:
-    """Return the columns of numbers of the center's test rows by name.
+def center_columns(
+    config: Mapping[str, object], tasks: Collection[str] = ("regression",)
+) -> dict[str, Shaped[np.ndarray, "t"]]:
+    """Return the columns of numbers of the center's test rows by name; classes as text, if the target has them.
 
     They are in the file that ``test`` names, else in ``_test`` in the folder ``data`` of a simulation. Without such a
-    file there are no columns.
+    file there are no columns. `tasks` is what the protocol can learn, as in `clients.data.target.read_target`.
 
     Raises
     ------
@@ -30,13 +33,15 @@ def center_columns(config: Mapping[str, object]) -> dict[str, Float64[np.ndarray
         return {}
     table = center_table(source, config)
     target = setting(config, "target")
+    outcomes: dict[str, Shaped[np.ndarray, "t"]] = {}
     if target:
-        numeric(table, target, allow_missing=False)
+        classes = task_of(table, config, tasks) == "classification"
+        outcomes[target] = class_labels(table, target) if classes else numeric(table, target, allow_missing=False)
     return {
         name: numeric(table, name, allow_missing=False)
         for name, values in table.columns.items()
-        if values.dtype.kind in "iuf"
-    }
+        if values.dtype.kind in "iuf" and name not in outcomes
+    } | outcomes
 
 
 def center_queries(config: Mapping[str, object], file: str) -> dict[str, Shaped[np.ndarray, "t"]]:

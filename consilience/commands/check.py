@@ -31,7 +31,7 @@ def check(
 ) -> None:
     """Check a site's data: print what of it would be used and what would leave the site. Nothing is sent."""
     from clients.data import DataError
-    from protocols.settings import check_libraries, checked, declared, run_keys, site_keys
+    from protocols.settings import check_libraries, check_task, checked, declared, run_keys, site_keys
     from server.preflight import refuse_other_protocols
 
     try:
@@ -41,6 +41,7 @@ def check(
         run = {key: value for key, value in settings.items() if key not in node_keys}
         refuse_other_protocols(run, protocol)
         config = checked(declared() | run | {"data": file}) | node
+        check_task(config, protocol)
     except SettingError as error:
         terminal.fail(str(error), terminal.USAGE)
     try:

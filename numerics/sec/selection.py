@@ -108,6 +108,7 @@ def select(
     standardize: str,
     min_leaf: int,
     rng_seed: int,
+    group: int = 1,
 ) -> Selection:
     """Choose among candidates by cross-validation and refit the best on all rows.
 
@@ -127,8 +128,8 @@ def select(
         part). ``half-half``: one half by a fit to the other.
     standardize : str
         As in `numerics.shared.regressors.build`.
-    min_leaf : int
-        Fewest rows in a leaf of a tree.
+    min_leaf, group : int
+        As in `numerics.shared.regressors.fit`.
     rng_seed : int
         Not negative.
 
@@ -147,12 +148,12 @@ def select(
     """
     if len(y) < 2:
         raise SelectionError(f"{selection} selection needs at least two rows; there is {len(y)}")
-    rows = _digest(x, y, (standardize, min_leaf, rng_seed))
+    rows = _digest(x, y, (standardize, min_leaf, rng_seed, group))
     splits = draw_splits(len(y), selection, rng_seed)
     tried, fits = [], {}
     for candidate in candidates:
         fits[candidate.key] = partial(
-            fit, candidate, standardize=standardize, min_leaf=min_leaf, seed=_seed(rng_seed, candidate)
+            fit, candidate, standardize=standardize, min_leaf=min_leaf, seed=_seed(rng_seed, candidate), group=group
         )
         validate = partial(_cross_validate, fits[candidate.key], x, y, splits)
         tried.append((candidate, _cv_errors.get(f"{rows} {selection} {candidate.key}", validate)))
@@ -175,6 +176,7 @@ def leave_out_chosen(
     standardize: str,
     min_leaf: int,
     rng_seed: int,
+    group: int = 1,
 ) -> LeftOut:
     """Predict the learner's own rows by models like the chosen one that were fitted without them.
 
@@ -183,13 +185,13 @@ def leave_out_chosen(
     candidate, seed = chosen.candidate, _seed(rng_seed, chosen.candidate)
 
     def refit(x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"]) -> BaseEstimator:
-        return fit(candidate, x, y, standardize=standardize, min_leaf=min_leaf, seed=seed)
+        return fit(candidate, x, y, standardize=standardize, min_leaf=min_leaf, seed=seed, group=group)
 
     def compute() -> LeftOut:
         rng = np.random.default_rng([rng_seed, 1])
         return leave_out(chosen.model, refit, x, y, linear=candidate.key == "lr()", rng=rng)
 
-    return _left_out.get(f"{_digest(x, y, (standardize, min_leaf, rng_seed))} {candidate.key}", compute)
+    return _left_out.get(f"{_digest(x, y, (standardize, min_leaf, rng_seed, group))} {candidate.key}", compute)
 
 
 def _digest(x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], settings: tuple[str | int, ...]) -> str:

@@ -1,4 +1,4 @@
-"""A learner's rows of a supervised regression."""
+"""A learner's rows: inputs, and outcomes that are amounts or classes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ class RegressionRows:
     x : ndarray
         ``(n, p)`` inputs of the training rows, finite.
     y : ndarray
-        ``(n,)`` outcomes of the training rows, finite.
+        ``(n,)`` outcomes of the training rows, finite; where there are classes, the place of each row's in `classes`.
     x_test, y_test : ndarray
         ``(t, p)`` and ``(t,)`` test rows, which only serve to measure errors; t may be 0.
     features : tuple of str
         Names of the p inputs, the same for all learners of a run.
+    classes : tuple of str
+        The learner's classes, in order; empty for amounts.
 
     Examples
     --------
@@ -35,6 +37,7 @@ class RegressionRows:
     x_test: Float64[np.ndarray, "t p"]
     y_test: Float64[np.ndarray, "t"]
     features: tuple[str, ...]
+    classes: tuple[str, ...] = ()
 
     @property
     def n(self) -> int:
@@ -44,12 +47,12 @@ class RegressionRows:
     def standardized(self) -> RegressionRows:
         """Subtract the means of inputs and outcome, and divide by the standard deviations, of the training rows.
 
-        A constant column is only centered. Test rows are transformed like training rows.
+        A constant column is only centered. Test rows are transformed like training rows. Classes stay as they are.
         """
-        x_mean, y_mean = self.x.mean(axis=0), self.y.mean()
+        x_mean, y_mean = self.x.mean(axis=0), 0.0 if self.classes else self.y.mean()
         # By the range: the standard deviation of equal numbers may be a rounding error instead of 0.
         x_scale = np.where(np.ptp(self.x, axis=0) > 0, self.x.std(axis=0), 1.0)
-        y_scale = self.y.std() if np.ptp(self.y) > 0 else 1.0
+        y_scale = self.y.std() if np.ptp(self.y) > 0 and not self.classes else 1.0
         return replace(
             self,
             x=(self.x - x_mean) / x_scale,

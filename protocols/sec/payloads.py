@@ -90,6 +90,10 @@ class Select(Payload, answer=Fitted):
     reference: str
     moments: bool
 
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1}
+
 
 @dataclass(frozen=True)
 class Losses(Payload):

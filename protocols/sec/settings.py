@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from common import settings
 from common.settings import POSITIVE, Allowed, at_least, between, setting
@@ -14,6 +14,8 @@ from protocols.settings import ProtocolSettings
 @dataclass(frozen=True)
 class Settings(ProtocolSettings, prefix="sec"):
     """How models are chosen, compared, clustered and combined, and which learners a scenario has."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("regression",)
 
     candidates: str = setting("rf lr", "methods that a learner chooses among, e.g. 'lr rf(max_depth=3)'", unset="")
     selection: Literal["k-fold", "half-half"] = setting(

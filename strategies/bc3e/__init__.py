@@ -13,7 +13,7 @@ from jaxtyping import Float64, Shaped
 from numerics.bc3e.reliability import classifier_of, is_confusion, share_right
 from protocols.bc3e.payloads import Conclude, Holdings, Survey, Tally
 from protocols.bc3e.settings import Settings
-from strategies.bc3e.accuracy import accuracies, add_up, coverage
+from strategies.bc3e.accuracy import accuracies, add_up, coverage, paired
 from strategies.bc3e.checks import check_conclusion, check_holdings, check_starts
 from strategies.bc3e.em import EM, EMFit
 from strategies.bc3e.influence import influence_of_sums, influence_on_shared
@@ -163,6 +163,7 @@ class BC3E(FusionStrategy):
             "bounds": np.array(fit.bounds),
             "changed": np.array(fit.changed),
             "coverage": outcome.coverage,
+            **paired(outcome.correct, outcome.total),
         }
 
     def influence(self, outcome: FittedEnsemble) -> Influence:

@@ -136,7 +136,7 @@ def test_files_of_other_sites_are_checked(tmp_path: Path, file: str, words: str)
         ({"target": "kind", "classifiers": "forest"}, "choose among bayes"),
         ({"target": "kind", "clusters": "two"}, "whole numbers from 1 on"),
         ({"target": "kind", "models": "models"}, "choose among bayes, discriminant, logistic"),
-        ({"target": "kind", "clusterings": "k3.csv"}, "prepare each site by itself"),
+        ({"target": "kind", "features": "x*", "clusterings": "k3.csv"}, "prepare each site by itself"),
     ],
 )
 def test_what_cannot_be_used_is_said(tmp_path: Path, options: dict[str, str], words: str) -> None:

@@ -1,0 +1,217 @@
+"""The target of a site's table: an amount, or a class by name.
+
+``task`` says which of the two. With ``auto`` the column decides: text, true and false, and two to twenty different
+whole numbers, each twice or more on average, are classes, if the protocol has them; other numbers are amounts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float64, Shaped
+
+from clients.data.columns import Tables, of_each
+from clients.data.table import NUMBER, UNKNOWN, DataError, Table, cell_name, numeric, setting
+from numerics.shared.classes import places_of, sort_classes
+from protocols.classes import LONGEST_CLASS, MOST_CLASSES, ClassListError, agree_on_classes
+
+TASKS = ("regression", "classification")
+"""What a target can be: an amount or a class."""
+
+MOST_WHOLE_NUMBERS = 20
+"""Most different whole numbers that are taken for classes, unless ``task`` says what they are."""
+
+
+class Target(NamedTuple):
+    """Outcomes of a site's rows.
+
+    Attributes
+    ----------
+    y : ndarray
+        ``(n,)`` amounts; or the place of each row's class in `classes`.
+    classes : tuple of str
+        The classes that the rows have, in order; empty for amounts.
+    """
+
+    y: Float64[np.ndarray, "n"]
+    classes: tuple[str, ...]
+
+
+def read_target(table: Table, config: Mapping[str, object], tasks: Collection[str]) -> Target:
+    """Return the outcomes of a site's table.
+
+    Parameters
+    ----------
+    table : Table
+        The site's own.
+    config : Mapping
+        Run or node configuration: ``target`` names the column, ``task`` says what it holds.
+    tasks : collection of str
+        What the protocol can learn (`protocols.settings.ProtocolSettings.tasks`).
+
+    Raises
+    ------
+    DataError
+        If the column is missing, or a cell is empty, or of the wrong kind; or if classes are too many.
+
+    Examples
+    --------
+    >>> table = Table("ward", {"ill": np.array(["yes", "no", "yes"], object), "age": np.array([41, 52, 63])})
+    >>> read_target(table, {"target": "ill"}, TASKS)
+    Target(y=array([1., 0., 1.]), classes=('no', 'yes'))
+    >>> read_target(table, {"target": "age"}, TASKS)
+    Target(y=array([41., 52., 63.]), classes=())
+    """
+    name = setting(config, "target")
+    if task_of(table, config, tasks) == "regression":
+        return Target(_amounts(table, name, or_classes="classification" in tasks), ())
+    labels = class_labels(table, name)
+    classes = sort_classes(labels)
+    return Target(places_of(labels.tolist(), classes).astype(np.float64), classes)
+
+
+def _amounts(table: Table, name: str, *, or_classes: bool) -> Float64[np.ndarray, "n"]:
+    try:
+        return numeric(table, name, allow_missing=False)
+    except DataError as error:
+        if error.code != "not-numeric" or not or_classes:
+            raise
+        raise DataError(f"{error}; if the column holds classes, set task=classification", error.code) from None
+
+
+def task_of(table: Table, config: Mapping[str, object], tasks: Collection[str]) -> str:
+    """Return what the table's target is, ``regression`` or ``classification``.
+
+    Examples
+    --------
+    >>> table = Table("ward", {"stage": np.array([1, 2, 1, 2])})
+    >>> task_of(table, {"target": "stage"}, TASKS), task_of(table, {"target": "stage"}, ("regression",))
+    ('classification', 'regression')
+    """
+    values = table.column(setting(config, "target"))
+    if "classification" not in tasks:
+        return "regression"
+    task = setting(config, "task") or "auto"
+    if task != "auto":
+        return task
+    if values.dtype == object:
+        cells = [cell for cell in values.tolist() if cell is not None]
+        n_numbers = sum(bool(NUMBER.fullmatch(cell)) for cell in cells)
+        if n_numbers < len(cells) or not cells:
+            # Numbers with a few cells of text among them are amounts, and an error will name the cell.
+            return "regression" if 2 * n_numbers > len(cells) else "classification"
+        values = np.array(cells, np.float64)
+    return "classification" if values.dtype == np.bool_ or _are_few(values) else "regression"
+
+
+def _are_few(values: Shaped[np.ndarray, "n"]) -> bool:
+    """Return whether numbers are whole, and few different ones, each twice or more on average."""
+    numbers = np.unique(values[~np.isnan(values)] if values.dtype.kind == "f" else values)
+    whole = bool(np.isfinite(numbers).all() and (numbers == np.rint(numbers)).all())
+    return whole and 2 <= len(numbers) <= MOST_WHOLE_NUMBERS and 2 * len(numbers) <= len(values)
+
+
+def class_labels(table: Table, name: str) -> Shaped[np.ndarray, "n"]:
+    """Return the class of each row as text, in one form whatever the type of the column.
+
+    Raises
+    ------
+    DataError
+        If a cell is empty or unknown, or a number with decimals; or if there are more classes than a run can have, or
+        than half of the rows, which would be names of rows.
+
+    Examples
+    --------
+    >>> class_labels(Table("ward", {"stage": np.array([1.0, 2.0, 1.0, 1.0])}), "stage").tolist()
+    ['1', '2', '1', '1']
+    """
+    values = table.column(name)
+    cells = [_label(cell) for cell in values.tolist()]
+    for row, cell in enumerate(cells):
+        if cell is None or cell.lower() in UNKNOWN:
+            raise DataError(
+                f"{cell_name(table, name, row)}: is {'empty' if not cell else repr(cell)}; every row needs a class:"
+                " leave the row out where it is not known",
+                "missing-value",
+            )
+        if "." in cell and values.dtype.kind == "f":
+            raise DataError(
+                f"{cell_name(table, name, row)}: {cell} has decimals and is no class; set task=regression for amounts",
+                "not-numeric",
+            )
+        if len(cell) > LONGEST_CLASS or not cell.isprintable():
+            raise DataError(
+                f"{cell_name(table, name, row)}: a class has a name of {LONGEST_CLASS} printable characters at most;"
+                " rename it",
+                "label-out-of-range",
+            )
+    labels = np.array(cells, object)
+    if {cell.lower() for cell in cells if cell} <= {"true", "false"}:
+        labels = np.array([str(cell).lower() for cell in cells], object)
+    n_classes = len(set(labels.tolist()))
+    if n_classes > MOST_CLASSES or n_classes > max(2, len(labels) // 2):
+        raise DataError(
+            f"{table.source}, column {name!r}: has {n_classes} different values in {len(labels)} rows; classes are"
+            f" {MOST_CLASSES} at most, each of two rows on average: name another target",
+            "label-out-of-range",
+        )
+    return labels
+
+
+def _label(cell: object) -> str | None:
+    if cell is None or isinstance(cell, str):
+        return cell and cell.strip()
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    return None if cell != cell else f"{cell:.15g}"
+
+
+def target_lines(table: Table, config: Mapping[str, object], tasks: Collection[str]) -> list[str]:
+    r"""Return how `consilience check` describes the target, and how to say otherwise where the column alone decides.
+
+    Examples
+    --------
+    >>> table = Table("ward", {"stage": np.array([1, 2, 1, 2])})
+    >>> print("\n".join(target_lines(table, {"target": "stage"}, TASKS)))
+    outcome stage: 2 classes, with their rows: 1 (2), 2 (2)
+    whole numbers: are they amounts? Then every site, and the run, must have task=regression
+    """
+    name = setting(config, "target")
+    if task_of(table, config, tasks) == "regression":
+        return [f"outcome {name}"]
+    counts = Counter(class_labels(table, name).tolist())
+    rows = [f"{label} ({counts[label]})" for label in sort_classes(counts)]
+    lines = [f"outcome {name}: {len(rows)} classes, with their rows: {', '.join(rows)}"]
+    if setting(config, "task") in ("", "auto") and table.column(name).dtype.kind in "iuf":
+        lines.append("whole numbers: are they amounts? Then every site, and the run, must have task=regression")
+    return lines
+
+
+def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collection[str]) -> None:
+    """Refuse tables of which some have amounts and some classes, or that have one class together.
+
+    Raises
+    ------
+    DataError
+        As `read_target`; or, with the code ``bad-shape``, if the tables do not fit.
+
+    Examples
+    --------
+    >>> tables = {name: Table(name, {"y": np.array(values)}) for name, values in (("a", [1, 2, 1, 2]), ("b", [0.5, 1]))}
+    >>> check_targets(tables, {"target": "y"}, TASKS)
+    Traceback (most recent call last):
+    clients.data.table.DataError: the target 'y' holds classes at a and amounts at b; set
+    task=regression or task=classification
+    """
+    name = setting(config, "target")
+
+    def classes_of(table: Table) -> tuple[str, ...]:
+        return sort_classes(class_labels(table, name)) if task_of(table, config, tasks) == "classification" else ()
+
+    try:
+        agree_on_classes(of_each(tables, classes_of), name)
+    except ClassListError as error:
+        raise DataError(str(error), "bad-shape") from error

@@ -1,0 +1,102 @@
+"""Lists of classes: their order, the union of several sites' lists, and probabilities of one list in terms of another.
+
+A site knows the classes of its own rows. The class list of a run is the union over the sites; a site that lacks a class
+goes on with its own, and its probabilities are put into the places that its classes have in the list of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+SMALLEST_PROBABILITY = 1e-6
+"""Probabilities are not smaller than this in a logarithm: so a row's log loss is 13.8 at most."""
+
+
+def sort_classes(labels: Iterable[str]) -> tuple[str, ...]:
+    """Return class labels in order, each once: by number if all are numbers, otherwise by text.
+
+    Examples
+    --------
+    >>> sort_classes(["10", "9", "9"]), sort_classes(["yes", "no"])
+    (('9', '10'), ('no', 'yes'))
+    """
+    distinct = sorted(set(labels))
+    try:
+        return tuple(sorted(distinct, key=float))
+    except ValueError:
+        return tuple(distinct)
+
+
+def union_of_classes(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Return the class list of a run: every class that some site has, in order.
+
+    Examples
+    --------
+    >>> union_of_classes([("b", "c"), ("a", "c")])
+    ('a', 'b', 'c')
+    """
+    return sort_classes(label for each in lists for label in each)
+
+
+def places_of(own: Sequence[str], agreed: Sequence[str]) -> Int64[np.ndarray, "own"]:
+    """Return the place of each class of a list in a longer one, that has all of them.
+
+    Raises
+    ------
+    ValueError
+        If a class is not in the longer list.
+
+    Examples
+    --------
+    >>> places_of(("a", "c"), ("a", "b", "c"))
+    array([0, 2])
+    """
+    places = {label: place for place, label in enumerate(agreed)}
+    if missing := [label for label in own if label not in places]:
+        raise ValueError(f"the class {missing[0]!r} is not in the list of the run")
+    return np.array([places[label] for label in own], np.int64)
+
+
+def align_probabilities(
+    probabilities: Float64[np.ndarray, "*rows own"], places: Int64[np.ndarray, "own"], n_classes: int, n_rows: float
+) -> Float64[np.ndarray, "*rows k"]:
+    """Put probabilities into the places of their classes in a longer list, as those of a model of `n_rows` rows.
+
+    No model of n rows knows that a class is impossible. One imaginary row counts for all classes alike (Perks 1947), so
+    the smallest probability is ``1 / k / (n + 1)``, that of a class which the model has never seen, too.
+
+    Parameters
+    ----------
+    probabilities : ndarray
+        ``(..., own)``, which sum to 1.
+    places : ndarray
+        ``(own,)`` from `places_of`.
+    n_classes : int
+        Length k of the longer list.
+    n_rows : float
+        Rows that the model learned from; infinity leaves the probabilities as they are.
+
+    Examples
+    --------
+    >>> align_probabilities(np.array([[1.0, 0.0]]), np.array([0, 2]), 4, n_rows=9)
+    array([[0.925, 0.025, 0.025, 0.025]])
+    """
+    aligned = np.zeros((*probabilities.shape[:-1], n_classes))
+    aligned[..., places] = probabilities
+    share = 1 / (n_rows + 1)
+    return np.asarray((1 - share) * aligned + share / n_classes)
+
+
+def one_hot(y: Int64[np.ndarray, "n"], n_classes: int) -> Float64[np.ndarray, "n k"]:
+    """Return a column for every class: 1 where a row has it, 0 elsewhere.
+
+    Examples
+    --------
+    >>> one_hot(np.array([1, 0]), 2)
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    return np.asarray(np.eye(n_classes)[y])

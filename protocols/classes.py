@@ -1,0 +1,79 @@
+"""Class lists on the wire: how long they may be, and how the sites' lists become one.
+
+What that reveals: the names of the classes that a site has, even of one that a single row has. It does not say how many
+rows have it. The other sites learn which classes there are, and those of a model which classes its sender has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from numerics.shared.classes import sort_classes, union_of_classes
+from protocols.wire.payload import Payload, PayloadError
+
+MOST_CLASSES = 100
+"""Most classes of a run."""
+LONGEST_CLASS = 64
+"""Most characters of a class's name."""
+
+
+class ClassListError(ValueError):
+    """Class lists of sites that do not make one; the message is one sentence that says what to do."""
+
+
+def check_classes(payload: Payload, field: str, classes: Sequence[str]) -> None:
+    """Check a site's class list: in order, each once, printable, and not too many; empty for amounts.
+
+    Raises
+    ------
+    PayloadError
+        Naming the field.
+    """
+    sound = all(0 < len(label) <= LONGEST_CLASS and label.isprintable() for label in classes)
+    if not sound or len(classes) > MOST_CLASSES or tuple(classes) != sort_classes(classes):
+        raise PayloadError(
+            payload.title(), field, f"expected {MOST_CLASSES} classes at most, in order, of {LONGEST_CLASS} characters"
+        )
+
+
+def agree_on_classes(lists: Mapping[str, Sequence[str]], target: str) -> tuple[str, ...]:
+    """Return the class list of a run, the union of the sites' lists; empty if all sites have amounts.
+
+    Parameters
+    ----------
+    lists : Mapping of sequence of str
+        By site; empty for amounts.
+    target : str
+        Name of the target, for messages.
+
+    Raises
+    ------
+    ClassListError
+        If some sites have classes and some amounts; if there is one class, or too many.
+
+    Examples
+    --------
+    >>> agree_on_classes({"north": ("a", "b"), "south": ("b", "c")}, "kind")
+    ('a', 'b', 'c')
+    >>> agree_on_classes({"north": ("a", "b"), "south": ()}, "kind")
+    Traceback (most recent call last):
+    protocols.classes.ClassListError: the target 'kind' holds classes at north and amounts at south; set
+    task=regression or task=classification
+    """
+    amounts, classes = [name for name in lists if not lists[name]], [name for name in lists if lists[name]]
+    if amounts and classes:
+        raise ClassListError(
+            f"the target {target!r} holds classes at {classes[0]} and amounts at {amounts[0]}; set task=regression or"
+            " task=classification"
+        )
+    agreed = union_of_classes(lists.values())
+    if len(agreed) == 1:
+        raise ClassListError(
+            f"the target {target!r} has one class at all sites, {agreed[0]!r}; there is nothing to learn: name another"
+        )
+    if len(agreed) > MOST_CLASSES:
+        raise ClassListError(
+            f"the target {target!r} has {len(agreed)} classes over all sites, more than {MOST_CLASSES}; name them alike"
+            " at all sites"
+        )
+    return agreed

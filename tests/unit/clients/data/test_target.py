@@ -1,0 +1,142 @@
+"""What a target is taken for, and what is refused of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clients.data.table import DataError, make_table
+from clients.data.target import TASKS, check_targets, read_target, target_lines, task_of
+from protocols.classes import MOST_CLASSES, ClassListError, agree_on_classes
+from protocols.settings import check_task, declared
+
+
+def table(values: Sequence[Any], source: str = "ward.csv") -> Any:
+    return make_table(source, [("y", np.array(values, object)), ("x", np.arange(len(values)))])
+
+
+def config(task: str = "auto") -> dict[str, object]:
+    return {"target": "y", "task": task}
+
+
+FEW = [0, 1] * 10
+
+
+@pytest.mark.parametrize(
+    ("values", "task"),
+    [
+        (["yes", "no"] * 3, "classification"),
+        ([True, False] * 3, "classification"),
+        (FEW, "classification"),
+        ([0.0, 1.0] * 10, "classification"),
+        (["1", "2"] * 3, "classification"),
+        (list(range(20)) * 2, "classification"),
+        (list(range(21)) * 2, "regression"),
+        (list(range(6)), "regression"),  # each once: amounts
+        ([0.5, 1.0] * 10, "regression"),
+        ([7] * 20, "regression"),
+        ([1.25, 2.5, 3.75, "x"] * 3, "regression"),  # an error will name the text
+        (["a", "b", "3", None] * 3, "classification"),
+    ],
+)
+def test_the_column_decides_unless_the_task_is_set(values: list[Any], task: str) -> None:
+    text = [value if value is None or not isinstance(values[-1], str) else str(value) for value in values]
+    assert task_of(table(text), config(), TASKS) == task
+    assert {task_of(table(text), config(each), TASKS) for each in TASKS} == set(TASKS)
+    assert task_of(table(text), config(), ("regression",)) == "regression"
+
+
+def test_amounts_are_equal_to_the_bit_whatever_the_tasks() -> None:
+    y = np.random.default_rng(0).normal(size=50)
+    one, two = (read_target(table(y.tolist()), config(), tasks) for tasks in (TASKS, ("regression",)))
+    assert one.classes == two.classes == ()
+    np.testing.assert_array_equal(one.y, y)
+    np.testing.assert_array_equal(two.y, y)
+
+
+@pytest.mark.parametrize(
+    ("values", "classes", "y"),
+    [
+        (["True", "FALSE", "true", "False"], ("false", "true"), [1, 0, 1, 0]),
+        ([True, False, True, False], ("false", "true"), [1, 0, 1, 0]),
+        ([1.0, 0.0, 1.0, 1.0], ("0", "1"), [1, 0, 1, 1]),
+        ([10, 9, 10, 9], ("9", "10"), [1, 0, 1, 0]),
+        ([" b ", "a", "b", "a"], ("a", "b"), [1, 0, 1, 0]),
+    ],
+)
+def test_classes_have_one_form_whatever_the_column(values: list[Any], classes: tuple[str, ...], y: list[int]) -> None:
+    target = read_target(table(values), config("classification"), TASKS)
+    assert (target.classes, target.y.tolist()) == (classes, y)
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "message"),
+    [
+        (
+            ["a", None, "b", "a"], "auto",
+            "ward.csv, row 2, column 'y': is empty; every row needs a class: leave the row out where it is not known",
+        ),
+        (
+            ["a", "N/A", "b", "a"], "auto",
+            "ward.csv, row 2, column 'y': is 'N/A'; every row needs a class: leave the row out where it is not known",
+        ),
+        (
+            [0.5, 1.0, 0.5, 1.0], "classification",
+            "ward.csv, row 1, column 'y': 0.5 has decimals and is no class; set task=regression for amounts",
+        ),
+        (
+            ["ann", "bob", "cid", "dan", "eve"], "auto",
+            "ward.csv, column 'y': has 5 different values in 5 rows; classes are 100 at most, each of two rows on"
+            " average: name another target",
+        ),
+        (
+            ["a" * 65, "b"] * 2, "auto",
+            "ward.csv, row 1, column 'y': a class has a name of 64 printable characters at most; rename it",
+        ),
+        (
+            ["1.5", "2.5", "high", "3.5"], "auto",
+            "ward.csv, row 3, column 'y': 'high' is text where a number belongs; if the column holds classes, set"
+            " task=classification",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_targets_are_refused_in_one_sentence(values: list[Any], task: str, message: str) -> None:
+    with pytest.raises(DataError) as refused:
+        read_target(table(values), config(task), TASKS)
+    assert str(refused.value) == message
+
+
+def test_sites_must_mean_the_same() -> None:
+    classes, amounts = table(FEW, "a.csv"), table([0.5, 1.5] * 3, "b.csv")
+    with pytest.raises(DataError, match=r"holds classes at a\.csv and amounts at b") as refused:
+        check_targets({"a.csv": classes, "b.csv": amounts}, config(), TASKS)
+    assert refused.value.code == "bad-shape"
+    check_targets({"a.csv": classes, "b.csv": amounts}, config("regression"), TASKS)
+    with pytest.raises(DataError, match="has one class at all sites, 'a'; there is nothing to learn"):
+        check_targets({"a.csv": table(["a", "a"])}, config(), TASKS)
+
+
+def test_a_site_that_lacks_a_class_goes_on() -> None:
+    check_targets({"a.csv": table(["a", "a"]), "b.csv": table(["b", "a", "b", "a"])}, config(), TASKS)
+    assert agree_on_classes({"a": ("a",), "b": ("b", "c")}, "y") == ("a", "b", "c")
+    with pytest.raises(ClassListError, match="has 101 classes over all sites, more than 100"):
+        agree_on_classes({str(i): (f"c{i}", "d") for i in range(MOST_CLASSES)}, "y")
+
+
+def test_check_says_how_to_decide() -> None:
+    assert len(target_lines(table(FEW), config(), TASKS)) == 2
+    assert target_lines(table(FEW), config("classification"), TASKS) == [
+        "outcome y: 2 classes, with their rows: 0 (10), 1 (10)"
+    ]
+    assert target_lines(table(FEW), config("regression"), TASKS) == ["outcome y"]
+
+
+def test_a_protocol_without_a_target_refuses_a_task() -> None:
+    check_task(declared(), "coreset")
+    with pytest.raises(ValueError, match="coreset has no such target: leave it out"):
+        check_task({**declared(), "task": "regression"}, "coreset")
+    with pytest.raises(ValueError, match="class-weight is for classes"):
+        check_task({**declared(), "class-weight": "balanced"}, "coreset")
