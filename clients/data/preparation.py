@@ -87,12 +87,12 @@ def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -
         As it was read.
     config : Mapping
         Run or node configuration. ``missing``: ``refuse`` leaves all cells as they are; ``drop`` leaves out rows
-        without some number; ``impute`` fills it with the median of the site's own column (scikit-learn's
-        `SimpleImputer`). Both leave out rows without an outcome, and read words for unknown values (`NA`), thousands
-        (`1,234.5`), units (`45 y`) and yes and no as numbers. ``indicators``: columns that get another one, ``NAME_missing``, which is 1
-        where the cell was empty: at every site, so that all have the same columns. ``categories``: values of columns of
-        text by name, ``sex=f|m; ward=north|south|*``: each value becomes a column of 0 and 1. ``ordinal``: the same for
-        values in order, ``grade=low<mid<high``, which become 0, 1, 2 in one column.
+        without some number; ``impute`` fills it with the median of the site's own column. Both leave out rows without
+        an outcome, and read words for unknown values (`NA`), thousands (`1,234.5`), units (`45 y`), and yes and no as
+        numbers. ``indicators``: columns that get another one, ``NAME_missing``, which is 1 where the cell was empty: at
+        every site, so that all have the same columns. ``categories``: values of columns of text by name,
+        ``sex=f|m; ward=north|south|*``: each becomes a column of 0 and 1. ``ordinal``: the same for values in order,
+        ``grade=low<mid<high``, which become 0, 1, 2 in one column.
     whole : bool
         Whether these are all rows; of the first ones, only the columns are prepared.
 
