@@ -160,37 +160,6 @@ class Run:
             ) from None
         return pd.DataFrame(dict(made.columns))
 
-    @plain_errors
-    def suggest(self, points: Rows) -> pd.DataFrame:
-        """Ask the sites, in one round, at which of some points a measurement would tell most about all of them.
-
-        Parameters
-        ----------
-        points : DataFrame, mapping, str or Path
-            Points where one could measure, with the columns that the run has learned from.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The points, the best first: ``reduction`` is the share of the mean variance at the points that a measurement
-            there removes.
-
-        Raises
-        ------
-        PredictionError
-            If the run's protocol does not say that.
-        """
-        import pandas as pd
-
-        from consilience.api import run
-        from protocols import registry
-        from protocols.prediction import suggestion_key
-
-        key = suggestion_key(self.path)
-        settings = registry.room(self._report.protocol, "settings").Settings(**{key.partition(".")[2]: True})
-        asked = run("predict", settings, from_=self, data=points)
-        return pd.read_csv(asked.path / "suggestions.csv")
-
     def save(self, output_dir: str | Path) -> Path:
         """Copy the results to ``OUTPUT-DIR/NAME/RUN-ID``, as the command leaves them, and return that path.
 
