@@ -8,10 +8,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64, Shaped
+from jaxtyping import Bool, Int64, Shaped
 
 from numerics.sec.similarity import choose_landmarks
-from numerics.shared.classification import BINS, SCORES
 from protocols.classes import ClassListError, check_classes
 from protocols.models import ModelError, check_model
 from protocols.sec.payloads import (
@@ -30,7 +29,7 @@ from protocols.sec.payloads import (
 from protocols.sec.settings import Settings
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
-from strategies.conversation import Broadcast, Check, Conversation, Tell
+from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.sec.checks import check_errors, check_losses, check_rows
