@@ -69,7 +69,8 @@ def read_target(table: Table, config: Mapping[str, object], tasks: Collection[st
     """
     name = setting(config, "target")
     if task_of(table, config, tasks) == "regression":
-        return Target(_amounts(table, name, or_classes="classification" in tasks), ())
+        or_classes = "classification" in tasks and setting(config, "task") != "regression"
+        return Target(_amounts(table, name, or_classes=or_classes), ())
     labels = class_labels(table, name)
     classes = sort_classes(labels)
     return Target(places_of(labels.tolist(), classes).astype(np.float64), classes)

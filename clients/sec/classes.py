@@ -12,7 +12,14 @@ from clients.site import Site
 from numerics.sec.losses import places_are_sound, right_probabilities
 from numerics.sec.mixture import combine, mix
 from numerics.shared.classes import places_of
-from numerics.shared.classification import SCORES, classification_scores, confusion, predicted_classes, reliability
+from numerics.shared.classification import (
+    SCORES,
+    best_threshold,
+    classification_scores,
+    confusion,
+    predicted_classes,
+    reliability,
+)
 from numerics.shared.regression_rows import RegressionRows
 from protocols.sec.payloads import Errors, Exchange, Predict
 from protocols.wire.faults import Fault, SiteFault
@@ -93,10 +100,13 @@ def with_scores(ask: Predict, site: Site, rows: RegressionRows, errors: Errors) 
         everyone = np.vstack([flat, own_flat.ravel()])[: shares.shape[1]]
         mixed[ask.combinations.index("personal")] = mix(shares, everyone)[0]
     scores = np.full((len(ask.combinations), len(SCORES)), -1.0)
+    thresholds = np.full(len(ask.combinations), np.nan)
     for place, each in enumerate(mixed.reshape(-1, n_test, k)):
         if np.isfinite(each).all():
             values = classification_scores(each, y)
             scores[place] = [values[name].value if np.isfinite(values[name].value) else -1.0 for name in SCORES]
+            thresholds[place] = best_threshold(each, y) if k == 2 else np.nan
+    site.memory["thresholds"] = thresholds
     cluster = mixed[ask.combinations.index("cluster") if "cluster" in ask.combinations else 0].reshape(n_test, k)
     if not np.isfinite(cluster).all():
         return replace(errors, scores=scores)

@@ -114,6 +114,9 @@ def _save_answers(ask: Predict, site: Site, errors: Errors) -> None:
         for name, column in zip(SCORES, errors.scores[places].T if errors.scores.size else (), strict=False)
         if name != "log_loss"
     }
+    thresholds = site.memory.get("thresholds", np.zeros(0))
+    if np.isfinite(thresholds).any():
+        scores["threshold"] = thresholds[places]  # chosen on the held-out rows, so it is not judged on them
     _write_table(
         site,
         "answers.csv",

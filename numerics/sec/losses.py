@@ -48,7 +48,7 @@ class Loss:
         if not self.n_classes:
             return mean_squared_errors(predictions, y)
         means = self.values(predictions, y).mean(axis=1)
-        return np.where(np.isfinite(predictions).all(axis=1), means, np.inf)
+        return np.asarray(np.where(np.isfinite(predictions).all(axis=1), means, np.inf))
 
     def predict(
         self, model: Any, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], n_rows: int
@@ -57,8 +57,8 @@ class Loss:
         if not self.n_classes:
             from numerics.sec.predictors import Predictors
 
-            return Predictors([model]).predict(x)[0]
-        return right_probabilities(self.probabilities(model, x, n_rows)[np.newaxis], y)[0]
+            return np.asarray(Predictors([model]).predict(x)[0])
+        return np.asarray(right_probabilities(self.probabilities(model, x, n_rows)[np.newaxis], y)[0])
 
     def distance(self, one: Any, other: Any, x: Float64[np.ndarray, "n p"], n_rows: int) -> float:
         """Return the mean distance of two models of `n_rows` rows, in units of the loss.

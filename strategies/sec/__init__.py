@@ -92,7 +92,8 @@ class SEC(FusionStrategy):
 
         truth = self.reference.truth(repetition) if self.reference.truth else {}
         usable = ~np.isinf(losses).any(axis=1)
-        retraining, kept_rows = Retraining.none(len(clusters.labels)), []
+        retraining = Retraining.none(len(clusters.labels))
+        kept_rows: list[str] = []
         if self.settings.pools_rows:
             retraining, kept_rows = yield from self._pool_rows(learners, clusters, usable, truth, rng)
         asks = {}
