@@ -23,6 +23,8 @@ class Table(FusionStrategy):
     def __init__(self, members: Sequence[FusionStrategy], **common: Any) -> None:
         super().__init__(**common)
         self.members = members
+        for each in members:
+            each.in_table = len(members) > 1
 
     def conversation(self, repetition: int = 0) -> Conversation[list[Any]]:
         """Run all cells' conversations of one repetition; return their outcomes in order."""

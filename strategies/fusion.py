@@ -116,6 +116,7 @@ class FusionStrategy(Strategy):
         self.on_round = on_round
         self.checkpoint = checkpoint
         self.max_payload = max_payload
+        self.in_table = False
         self._run: ConversationRun | None = None
 
     @abstractmethod

@@ -15,7 +15,7 @@ from common.extras import MissingLibraryError
 from numerics.gp.expert import Expert, LeftOut
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.kernels import Kernel
-from numerics.gp.likelihood import Evaluation, evaluate
+from numerics.gp.likelihood import START_LOG_SIGMA, Evaluation, evaluate, fit_one
 from numerics.gp.measurements import Measurements
 from numerics.gp.moments import Units
 from numerics.gp.nearest_rows import NearestRows, neighborhoods
@@ -23,6 +23,9 @@ from numerics.gp.own_noise import with_own_noise
 from protocols.gp.payloads import Agreed, Survey
 from protocols.gp.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
+
+_OWN_FIT_ROWS = 500
+"""Rows from which a site estimates its own best hyperparameters."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,19 @@ def learning_parts(rows: Part) -> list[Part]:
 def likelihood_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Evaluation:
     """Return the log likelihood of one expert's outputs, with its derivatives."""
     return evaluate(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y)
+
+
+@lru_cache(maxsize=64)  # a few numbers each; the cells of a table need the same ones
+def best_fit_of(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64[np.ndarray, "q"]]:
+    """Return the hyperparameters that fit a draw of the site's rows best, and the information of all rows on them."""
+    n, kernel = len(own.y), kernel_for(text, own.x.shape[1])
+    drawn = np.sort(np.random.default_rng(own.digest).permutation(n)[:_OWN_FIT_ROWS])
+    x, y = own.x[drawn], own.y[drawn]
+    optima = [fit_one(kernel, x, y, np.append(params, START_LOG_SIGMA)) for params in kernel.starts()]
+    evaluations = [evaluate(kernel, theta, x, y) for theta in optima]
+    best = max(range(len(evaluations)), key=lambda place: evaluations[place].value)
+    information = evaluations[best].information * (n / len(drawn))
+    return optima[best], information[np.triu_indices(len(information))]
 
 
 @lru_cache(maxsize=8)  # up to 64 MB each

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Float64
 
 from clients.dispatch import answers
+from clients.gp.alone import errors_alone
 from clients.gp.experts import (
     Part,
+    best_fit_of,
     draw_rows,
     expert_of,
     experts_of,
@@ -34,8 +35,7 @@ from clients.site import Site
 from numerics.gp.calibration import histogram
 from numerics.gp.coarse_answers import FEWEST_ROWS, CoarseAnswer, coarse
 from numerics.gp.gates.network import Network
-from numerics.gp.likelihood import START_LOG_SIGMA, fit_one, theta_bounds
-from numerics.gp.likelihood import evaluate as likelihood
+from numerics.gp.likelihood import theta_bounds
 from numerics.gp.moments import moments_of, units_of
 from numerics.gp.sketch import Sketch, features
 from numerics.shared.threads import single_threaded
@@ -53,11 +53,13 @@ from protocols.gp.payloads import (
     Calibrate,
     Disclose,
     Errors,
+    ErrorsAlone,
     Evaluate,
     Inputs,
     Likelihood,
     Moments,
     Predict,
+    PredictAlone,
     Predictions,
     Residuals,
     Rows,
@@ -74,8 +76,6 @@ logger = logging.getLogger("flwr")
 
 _LONE = "lone queries"
 """Name of the commitments' counter of predictions that rest on few rows."""
-_OWN_FIT_ROWS = 500
-"""Rows from which a site estimates its own best hyperparameters; these only start the search."""
 _SLACK = 1e-9
 """Rounding error by which hyperparameters may lie outside their bounds."""
 
@@ -96,7 +96,7 @@ def survey(ask: Survey, site: Site) -> Moments:
         theta = information = np.zeros(0)
         if ask.fit:
             units = units_of(moments)
-            theta, information = _best_fit(ask.kernel, Part.of(units.inputs(rows.x), units.outputs(rows.y)))
+            theta, information = best_fit_of(ask.kernel, Part.of(units.inputs(rows.x), units.outputs(rows.y)))
     return Moments(
         features=rows.features,
         counts=moments.counts,
@@ -110,19 +110,6 @@ def survey(ask: Survey, site: Site) -> Moments:
         left_out=site.shard.n - rows.n,
         nearest=nearest_of(rows, ask),
     )
-
-
-@lru_cache(maxsize=64)  # a few numbers each; the cells of a table need the same ones
-def _best_fit(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64[np.ndarray, "q"]]:
-    """Return the hyperparameters that fit a draw of the site's rows best, and the information of all rows on them."""
-    n, kernel = len(own.y), kernel_for(text, own.x.shape[1])
-    drawn = np.sort(np.random.default_rng(own.digest).permutation(n)[:_OWN_FIT_ROWS])
-    x, y = own.x[drawn], own.y[drawn]
-    optima = [fit_one(kernel, x, y, np.append(params, START_LOG_SIGMA)) for params in kernel.starts()]
-    evaluations = [likelihood(kernel, theta, x, y) for theta in optima]
-    best = max(range(len(evaluations)), key=lambda place: evaluations[place].value)
-    information = evaluations[best].information * (n / len(drawn))
-    return optima[best], information[np.triu_indices(len(information))]
 
 
 def _commit_to(site: Site, name: str, *values: object) -> None:
@@ -322,6 +309,14 @@ def predict(ask: Predict, site: Site) -> Predictions:
             explained.append(reduction)
             sketches.append(sketch)
     return Predictions(tuple(means), tuple(explained), tuple(sketches))
+
+
+@answers(PredictAlone)
+def predict_alone(ask: PredictAlone, site: Site) -> ErrorsAlone:
+    """Answer with the errors that the site makes alone at the center's test points, summed over groups of them."""
+    _experts(ask, site)  # refuses other rows and units than were agreed
+    _commit_to(site, "test points", ask.points, ask.outputs, ask.groups)
+    return errors_alone(ask, site)
 
 
 def _predict_points(

@@ -13,7 +13,8 @@ from clients.cost import Work, cost_lines
 from clients.data import Table, load, setting
 from clients.data.table import DataError, own_number
 from clients.data.target import target_lines
-from clients.sec.shard import MOST_ROWS, n_held_out, rows_of, sample_rows
+from clients.sec.rows import step_held_out
+from clients.sec.shard import FEWEST_HELD_OUT, MOST_ROWS, n_held_out, rows_of, sample_rows
 from numerics.sec.left_out import FOLDS
 from numerics.shared.classifiers import fit_classes
 from numerics.shared.regression_rows import RegressionRows
@@ -27,10 +28,10 @@ _CONTENT = {
     "en": "its coefficients",
     "lars": "its coefficients",
     "nn": "its weights",
-    "rf": "its trees: thresholds lie between two of your values, leaves are means of your outcomes (shares of classes)",
+    "rf": "its trees: thresholds lie between groups of 5 of your values, leaves are means of your outcomes (or shares)",
     "gb": "its trees, as of rf; many of them together can come close to single outcomes",
     "hgb": "its trees, as of rf; many of them together can come close to single outcomes",
-    "tree": "the tree: thresholds lie between two of your values, leaves are means of your outcomes",
+    "tree": "the tree: thresholds lie between groups of 5 of your values, leaves are means of your outcomes",
     "knn": "ALL YOUR ROWS, outcomes too",
     "svr": "SOME OF YOUR ROWS, those at the margin",
 }
@@ -78,7 +79,7 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
     unused = [name for name in table.columns if name not in {*rows.features, target}]
     error = "log loss" if rows.classes else "mean squared error"
     used = min(rows.n, MOST_ROWS)
-    held_out = n_held_out(used, config)
+    held_out = n_held_out(used, config, step_held_out(FEWEST_HELD_OUT, len(rows.features), config))
     learned = used - held_out
     return [
         f"{table.source}: {rows.n} rows",

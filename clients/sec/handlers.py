@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Float64, UInt8
@@ -18,7 +17,8 @@ from clients.logged_fault import LoggedFault
 from clients.sec.classes import ForeignPredictions, check_class_list, with_scores
 from clients.sec.disclosure import Disclosure, commit_to
 from clients.sec.model_store import remove_results, save_models, save_result
-from clients.sec.shard import FEWEST_HELD_OUT, MOST_ROWS, n_held_out, sample_rows
+from clients.sec.rows import fit_settings, is_real, learner_rows
+from clients.sec.shard import FEWEST_HELD_OUT, MOST_ROWS
 from clients.site import Site
 from numerics.sec.losses import Loss, mixture_weights
 from numerics.sec.mixture import combine, mix
@@ -27,7 +27,6 @@ from numerics.shared.regression_rows import RegressionRows
 from numerics.shared.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from numerics.shared.threads import single_threaded
 from protocols.sec.payloads import LARGEST_ERROR, Errors, Exchange, Fitted, Losses, Pool, Predict, Rows, Select
-from protocols.sec.settings import Consents
 from protocols.wire.faults import Fault, SiteFault, usable_name
 
 if TYPE_CHECKING:  # importing scikit-learn takes a second, and not every ask needs it
@@ -41,21 +40,6 @@ logger = logging.getLogger("flwr")
 _COMBINATIONS = {"alone", "cluster", "all", "oracle", "personal"}
 
 
-def _rows(site: Site, standardize: str) -> RegressionRows:
-    """Return the learner's rows as its models get them, with the same share of own data held out in every ask.
-
-    The rows of a scenario have test rows of their own.
-    """
-    rows = sample_rows(site.shard)
-    n_test = n_held_out(rows.n, site.config) if site.config.get("protocol") else 0
-    if n_test:
-        # Drawn from the number of rows, not from their content: runs with other inputs hold out the same rows.
-        order = np.random.default_rng([site.seed, site.repetition, rows.n]).permutation(rows.n)
-        test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
-        rows = replace(rows, x=rows.x[train], y=rows.y[train], x_test=rows.x[test], y_test=rows.y[test])
-    return rows.standardized() if standardize == "learner" else rows
-
-
 # -- select -----------------------------------------------------------------------------------------------------------
 
 
@@ -63,10 +47,12 @@ def _rows(site: Site, standardize: str) -> RegressionRows:
 def select_model(ask: Select, site: Site) -> Fitted:
     """Step 1: choose the candidate that predicts rows best that it was not fitted to; fit it to all rows."""
     commit_to(site, ask)
-    rows = _rows(site, ask.standardize)
+    rows = learner_rows(site, ask.standardize)
     loss = Loss(len(rows.classes))
     if ask.moments and rows.n < len(rows.features) + 2:
         raise SiteFault(Fault.ROWS_IN_MOMENTS, f"{rows.n} rows of {len(rows.features)} inputs and an outcome")
+    if ask.moments and is_real(site) and site.config.get("sec.combine") != "pooled-linear":
+        raise SiteFault(Fault.MALFORMED_ASK, "moments are for sec.combine=pooled-linear")
     remove_results(site)
     chosen, model, left_out = _select_sendable(ask, site, rows)
     with single_threaded():
@@ -102,10 +88,7 @@ def _select_sendable(
     from protocols.models import ModelError, encode_model
 
     candidates = _candidates(ask, site, classes=bool(rows.classes))
-    seed = int(site.shard_rng.integers(2**31))
-    min_leaf = max(ask.min_leaf, site.consents.number("min-leaf", Consents.min_leaf))
-    settings: dict[str, Any] = {"standardize": ask.standardize, "min_leaf": min_leaf, "rng_seed": seed}
-    settings |= {"loss": Loss(len(rows.classes)), "class_weight": ask.class_weight}
+    settings = {**fit_settings(site, ask), "loss": Loss(len(rows.classes)), "class_weight": ask.class_weight}
     try:
         chosen = select(candidates, rows.x, rows.y, selection=ask.selection, **settings)
         left_out = leave_out_chosen(chosen, rows.x, rows.y, **settings) if ask.reference == "left-out" else None
@@ -154,7 +137,7 @@ def evaluate_models(ask: Exchange, site: Site) -> Losses:
         raise SiteFault(Fault.MALFORMED_ASK, "there is not one model for every learner")
     _check_names(ask.learners)
     commit_to(site, ask)
-    rows = _rows(site, ask.standardize)
+    rows = learner_rows(site, ask.standardize)
     check_class_list(ask, rows)
     models, usable = _decode_usable(ask, site, rows.x.shape[1])
     predict, disclosure = ForeignPredictions(ask, site, rows, models, usable), Disclosure.of(site, rows)
@@ -247,7 +230,7 @@ def send_rows(ask: Pool, site: Site) -> Rows:
     if ask.standardize == "learner":
         raise SiteFault(Fault.MALFORMED_ASK, "standardized rows are not pooled")
     commit_to(site, ask)
-    rows = _rows(site, ask.standardize)
+    rows = learner_rows(site, ask.standardize)
     n = rows.n if site.consents.allows("allow-pooling") else 0
     return Rows(rows.x[:n], rows.y[:n])
 
@@ -260,7 +243,7 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
     """Step 3: compute the errors of the combinations on the held-out rows (eq. 5)."""
     _check_combinations(ask)
     commit_to(site, ask)
-    rows = _rows(site, ask.standardize)
+    rows = learner_rows(site, ask.standardize)
     if rows.classes and (ask.coefficients.shape[1] or ask.models):
         raise SiteFault(Fault.MALFORMED_ASK, "classes have no pooled regression, and no model of pooled rows")
     n_test = len(rows.y_test) if len(rows.y_test) >= site.policy.at_least(FEWEST_HELD_OUT) else 0

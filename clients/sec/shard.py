@@ -91,13 +91,15 @@ def rows_of(table: Table, config: Mapping[str, object]) -> RegressionRows:
     return rows
 
 
-def n_held_out(n: int, config: Mapping[str, object]) -> int:
-    """Return how many of `n` rows are held out: none if the error on so few would reveal single rows.
+def n_held_out(n: int, config: Mapping[str, object], step: int = 1) -> int:
+    """Return how many of `n` rows are held out, a multiple of `step`: none if the error on so few would reveal rows.
 
     Examples
     --------
     >>> n_held_out(100, {"sec.holdout": 0.2}), n_held_out(20, {"sec.holdout": 0.2})
     (20, 0)
+    >>> n_held_out(120, {"sec.holdout": 0.2}, step=5)
+    20
     """
     n_test = round(float(str(config.get("sec.holdout", 0.0))) * n)
-    return n_test if n_test >= FEWEST_HELD_OUT else 0
+    return n_test - n_test % step if n_test >= FEWEST_HELD_OUT else 0

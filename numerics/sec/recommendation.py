@@ -56,8 +56,8 @@ def recommend(
     rivals = {name: errors[name] for name in ("alone", "personal") if np.isfinite(errors.get(name, np.inf))}
     if not np.isfinite(cluster):
         return min(rivals, key=rivals.__getitem__, default="cluster")
-    reliable = noise * _LARGEST_SQUARE < _HALF
-    spread = float(np.sqrt(1 + 2 * _LARGEST_SQUARE * n_test * noise**2))
+    reliable = is_reliable(noise)
+    spread = float(np.sqrt(noise_factor(n_test, noise)))
     better = [
         name
         for name, error in rivals.items()
@@ -67,6 +67,28 @@ def recommend(
     if better:
         return min(better, key=rivals.__getitem__)
     return "alone" if errors.get("alone") == cluster and not deviations["alone"] else "cluster"
+
+
+def is_reliable(noise: float) -> bool:
+    """Return whether standard errors say something in spite of the noise in each error.
+
+    Examples
+    --------
+    >>> is_reliable(0.0), is_reliable(0.2)
+    (True, False)
+    """
+    return noise * _LARGEST_SQUARE < _HALF
+
+
+def noise_factor(n_test: int, noise: float) -> float:
+    """Return by which factor noise in each error raises the squared standard error of a difference.
+
+    Examples
+    --------
+    >>> noise_factor(40, 0.0), noise_factor(100, 0.5)
+    (1.0, 401.0)
+    """
+    return 1 + 2 * _LARGEST_SQUARE * n_test * noise**2
 
 
 def _is_worse(error: float, other: float, deviation: float, n: int, *, paired: bool, squared: bool) -> bool:

@@ -111,6 +111,7 @@ def select(
     standardize: str,
     min_leaf: int,
     rng_seed: int,
+    group: int = 1,
     loss: Loss = _SQUARED,
     class_weight: str = "none",
 ) -> Selection:
@@ -132,8 +133,8 @@ def select(
         part). ``half-half``: one half by a fit to the other.
     standardize : str
         As in `numerics.shared.regressors.build`.
-    min_leaf : int
-        Fewest rows in a leaf of a tree.
+    min_leaf, group : int
+        As in `numerics.shared.regressors.fit`.
     rng_seed : int
         Not negative.
     loss : Loss
@@ -156,8 +157,8 @@ def select(
     """
     if len(y) < 2:
         raise SelectionError(f"{selection} selection needs at least two rows; there is {len(y)}")
-    settings = _fit_settings(standardize, min_leaf, loss, class_weight)
-    rows = _digest(x, y, (*settings.values(), rng_seed))
+    settings = _fit_settings(standardize, min_leaf, group, loss, class_weight)
+    rows = _digest(x, y, (rng_seed, *settings.values()))
     splits = draw_splits(len(y), selection, rng_seed)
     tried, fits = [], {}
     for candidate in candidates:
@@ -183,6 +184,7 @@ def leave_out_chosen(
     standardize: str,
     min_leaf: int,
     rng_seed: int,
+    group: int = 1,
     loss: Loss = _SQUARED,
     class_weight: str = "none",
 ) -> LeftOut:
@@ -190,19 +192,19 @@ def leave_out_chosen(
 
     Parameters are those of `select`, whose result `chosen` is.
     """
-    candidate, settings = chosen.candidate, _fit_settings(standardize, min_leaf, loss, class_weight)
+    candidate, settings = chosen.candidate, _fit_settings(standardize, min_leaf, group, loss, class_weight)
     refit: Fit = partial(_fit, candidate, seed=_seed(rng_seed, candidate), **settings)
 
     def compute() -> LeftOut:
         rng = np.random.default_rng([rng_seed, 1])
         return leave_out(chosen.model, refit, x, y, linear=candidate.key == "lr()", rng=rng, loss=loss)
 
-    return _left_out.get(f"{_digest(x, y, (*settings.values(), rng_seed))} {candidate.key}", compute)
+    return _left_out.get(f"{_digest(x, y, (rng_seed, *settings.values()))} {candidate.key}", compute)
 
 
-def _fit_settings(standardize: str, min_leaf: int, loss: Loss, class_weight: str) -> dict[str, Any]:
+def _fit_settings(standardize: str, min_leaf: int, group: int, loss: Loss, class_weight: str) -> dict[str, Any]:
     """Return the settings of every fit, of which a model depends."""
-    settings: dict[str, Any] = {"standardize": standardize, "min_leaf": min_leaf}
+    settings: dict[str, Any] = {"standardize": standardize, "min_leaf": min_leaf, "group": group}
     return {**settings, "weight": class_weight} if loss.n_classes else settings
 
 

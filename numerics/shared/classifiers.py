@@ -12,6 +12,7 @@ from jaxtyping import Float64, Int64
 from numerics.shared.classes import align_probabilities
 from numerics.shared.regressors import LEAF, Candidate, new_estimator
 from numerics.shared.threads import single_threaded
+from numerics.shared.value_groups import ValueGroups
 
 if TYPE_CHECKING:  # as in numerics.shared.regressors
     from sklearn.base import BaseEstimator
@@ -25,6 +26,7 @@ def fit_classes(
     standardize: str,
     min_leaf: int,
     seed: int,
+    group: int = 1,
     weight: str = "none",
 ) -> BaseEstimator:
     """Fit a candidate to classes.
@@ -39,8 +41,8 @@ def fit_classes(
         One that predicts classes.
     x, y : ndarray
         ``(n, p)`` inputs and ``(n,)`` places of the classes; finite, one row at least.
-    standardize, min_leaf, seed
-        As in `numerics.shared.regressors.build`.
+    standardize, min_leaf, seed, group
+        As in `numerics.shared.regressors.fit`.
     weight : {"none", "balanced"}
         Weight of the rows: 1, or the same in all for each class, if the method has such weights.
 
@@ -78,6 +80,8 @@ def fit_classes(
     weights: dict[str, Any] = {}
     if weight == "balanced" and candidate.method not in ("knn", "nn"):
         weights["sample_weight"] = compute_sample_weight("balanced", places)
+    if group > 1 and LEAF in parameters:
+        x = ValueGroups.of(x, group).apply(x)
     scaler = StandardScaler() if standardize == "model" and LEAF not in parameters else None
     with single_threaded(), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # as in numerics.shared.regressors.fit

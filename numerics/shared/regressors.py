@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.shared.threads import single_threaded
+from numerics.shared.value_groups import ValueGroups
 
 if TYPE_CHECKING:  # scikit-learn takes a second to import, and many asks need the names of methods only
     from sklearn.base import BaseEstimator
@@ -83,16 +84,17 @@ OURS: Mapping[str, str] = {
     "init": "no other model may be sent",
     "loss": "the protocol compares squared errors",
     "max_samples": "a tree of a few rows would hold single outcomes",
+    "splitter": "random thresholds would ask for the rows of any interval",
     LEAF: "min-leaf of the run or of the site sets it",
     "subsample": "a tree of a few rows would hold single outcomes",
 }
+"""Settings that a candidate may not choose, with the reason."""
 _OURS_OF_CLASSES: Mapping[str, str] = {
     "class_weight": "class-weight of the run sets it",
     "solver": "no other model may be sent",
     "penalty": "no other model may be sent",
 }
 """Further ones of methods for classes."""
-"""Settings that a candidate may not choose, with the reason."""
 
 _NAME = re.compile(r"[\s,]*([A-Za-z][\w-]*)")
 _SETTING = re.compile(
@@ -379,6 +381,7 @@ def fit(
     standardize: str,
     min_leaf: int,
     seed: int,
+    group: int = 1,
 ) -> BaseEstimator:
     """Fit a candidate.
 
@@ -393,6 +396,8 @@ def fit(
         ``(n, p)`` inputs and ``(n,)`` outcomes; finite, one row at least.
     candidate, standardize, min_leaf, seed
         As in `build`.
+    group : int
+        Neighboring values of a column that no threshold of a tree separates: as many or more. With 1, each may be.
 
     Raises
     ------
@@ -424,6 +429,8 @@ def fit(
         method.set_params(bootstrap=False)
     elif isinstance(getattr(method, "cv", None), KFold):
         method.cv.n_splits = min(method.cv.n_splits, len(y))
+    if group > 1 and LEAF in model.get_params(deep=False):
+        x = ValueGroups.of(x, group).apply(x)
     with single_threaded(), warnings.catch_warnings(), np.errstate(all="ignore"):
         # Warnings of early stops are ignored: the error on held-out rows shows how good the model is.
         warnings.simplefilter("ignore")

@@ -11,20 +11,67 @@ real site therefore rounds its answers, those that rest on fewer than five rows 
 ``max-lone-queries`` of these in a run (docs/gp.md has what attacks still read). It predicts with one value of the
 hyperparameters in a run, for at most ``max-queries`` points, with D + 2 numbers each.
 
+Where the center knows outputs, it also learns how well each site does alone: sums of squared errors (`ErrorsAlone`).
+
 Rows cross in two payloads, which a real site answers only with its own consent: `Inputs` (``allow-inputs``) and `Rows`
 (``allow-rows``). A malicious center can also isolate rows through `Slope` (``allow-gate-training``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-import numpy as np
-from jaxtyping import Bool, Float16, Float64, Int64
-
 from numerics.shared.exact_sum import LARGEST_TERM
-from protocols.budget import MODELS, QUERY_POINTS
-from protocols.wire.payload import Payload
+from protocols.gp.learning_payloads import (
+    Agreed,
+    Calibrate,
+    Disclose,
+    Errors,
+    Evaluate,
+    Inputs,
+    Likelihood,
+    Moments,
+    Residuals,
+    Rows,
+    Share,
+    Slope,
+    Survey,
+    Train,
+    Validate,
+)
+from protocols.gp.prediction_payloads import ErrorsAlone, Predict, PredictAlone, Predictions
+
+__all__ = [
+    "CONSENTS",
+    "FEWEST_IN_GROUP",
+    "LARGEST",
+    "MOST_CANDIDATES",
+    "MOST_EXPERTS",
+    "MOST_GROUPS",
+    "MOST_HIDDEN",
+    "MOST_LANDMARKS",
+    "MOST_ROWS",
+    "MOST_SHARED",
+    "MOST_TRIED",
+    "NO_VALUE",
+    "Agreed",
+    "Calibrate",
+    "Disclose",
+    "Errors",
+    "ErrorsAlone",
+    "Evaluate",
+    "Inputs",
+    "Likelihood",
+    "Moments",
+    "Predict",
+    "PredictAlone",
+    "Predictions",
+    "Residuals",
+    "Rows",
+    "Share",
+    "Slope",
+    "Survey",
+    "Train",
+    "Validate",
+]
 
 MOST_ROWS = 10**9
 """Largest number of rows of an expert."""
@@ -47,360 +94,5 @@ CONSENTS = ("allow-gate-training", "allow-inputs", "allow-rows")
 NO_VALUE = -LARGEST_TERM
 """Stands for a log likelihood that cannot be computed. It is so small that its presence shows in a sum
 (`numerics.shared.exact_sum`)."""
-
-
-@dataclass(frozen=True)
-class Moments(Payload):
-    """To the center, once: the site's experts, in the units of the data.
-
-    Attributes
-    ----------
-    features : tuple of str
-        Names of the d inputs, in order.
-    counts : ndarray
-        Rows of each expert.
-    means, covariances : ndarray
-        Of each expert's inputs; the covariance is over n.
-    y_means, y_variances : ndarray
-        Of each expert's outputs; the variance is over n.
-    theta : ndarray
-        Hyperparameters that fit the site's own standardized rows best; empty: it did not fit any.
-    information : ndarray
-        Their precision: the upper triangle, row by row, of the average information matrix there.
-    consents : tuple of str
-        What the site's own configuration allows beyond this: some of `CONSENTS`.
-    left_out : int
-        Number of rows that the site leaves out in this run for outliers of the output
-        (`numerics.gp.measurements.Measurements.without_outliers`).
-    nearest : int
-        How many of its rows predict a point: those nearest to it; 0: all rows of an expert.
-    """
-
-    features: tuple[str, ...]
-    counts: Int64[np.ndarray, "m"]
-    means: Float64[np.ndarray, "m d"]
-    covariances: Float64[np.ndarray, "m d d"]
-    y_means: Float64[np.ndarray, "m"]
-    y_variances: Float64[np.ndarray, "m"]
-    theta: Float64[np.ndarray, "p"]
-    information: Float64[np.ndarray, "q"]
-    consents: tuple[str, ...]
-    left_out: int = 0
-    nearest: int = 0
-
-
-@dataclass(frozen=True)
-class Survey(Payload, answer=Moments):
-    """To sites, once: asks for the moments of the experts.
-
-    Attributes
-    ----------
-    max_rows : int
-        A site with more rows than this splits them among several experts.
-    kernel : str
-        The experts' kernel (numerics/gp/kernel_registry.py).
-    fit : bool
-        Whether the site fits hyperparameters of its own.
-    robust : bool
-        Whether the site leaves out rows whose output is an outlier (``gp.robust``).
-    local : int
-        A site with more than `max_rows` rows has one expert instead, which predicts a point from so many rows, those
-        nearest to it (`numerics.gp.nearest_rows`); 0: it splits its rows.
-    """
-
-    max_rows: int
-    kernel: str
-    fit: bool
-    robust: bool = False
-    local: int = 0
-
-
-@dataclass(frozen=True)
-class Agreed(Payload):
-    """The beginning of every later ask: the split into experts, and the common units.
-
-    A site keeps nothing between two asks. It splits its rows in the same way again; `counts` shows whether there are as
-    many as before.
-
-    Attributes
-    ----------
-    max_rows : int
-        As in `Survey`.
-    counts : ndarray
-        Rows of each of the site's experts.
-    mean, scale : ndarray
-        Origin and unit of each input: inputs are ``(x - mean) / scale`` from here on.
-    y_mean, y_scale : float
-        The same for the output.
-    robust, local
-        As in `Survey`.
-    own_noise : bool
-        Whether the site predicts with the noise of its own that fits its rows best, instead of the common one
-        (``gp.noise``, `numerics.gp.own_noise`).
-    """
-
-    max_rows: int
-    counts: Int64[np.ndarray, "m"]
-    mean: Float64[np.ndarray, "d"]
-    scale: Float64[np.ndarray, "d"]
-    y_mean: float
-    y_scale: float
-    robust: bool = field(default=False, kw_only=True)
-    local: int = field(default=0, kw_only=True)
-    own_noise: bool = field(default=False, kw_only=True)
-
-
-@dataclass(frozen=True)
-class Likelihood(Payload, summed=True):
-    """To the center: for each candidate, sums over the site's experts (Jalali and Kasneci 2022, eq. 1).
-
-    Of a site whose expert predicts from nearest rows, sums over `numerics.gp.nearest_rows.neighborhoods`.
-
-    Attributes
-    ----------
-    values : ndarray
-        Log marginal likelihood; `NO_VALUE` where it cannot be computed.
-    gradients : ndarray
-        Its derivatives by theta.
-    informations : ndarray
-        The upper triangle, row by row, of the average information matrix (numerics/gp/likelihood.py).
-    """
-
-    values: Float64[np.ndarray, "c"]
-    gradients: Float64[np.ndarray, "c p"]
-    informations: Float64[np.ndarray, "c q"]
-
-
-@dataclass(frozen=True)
-class Evaluate(Agreed, answer=Likelihood):
-    """To sites, several times: asks how likely the outputs are with each of these hyperparameters.
-
-    Attributes
-    ----------
-    kernel : str
-        As in `Survey`.
-    thetas : ndarray
-        Candidates: the kernel's parameters, and the logarithm of the noise's standard deviation.
-    """
-
-    kernel: str
-    thetas: Float64[np.ndarray, "c p"]
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: len(self.thetas)}
-
-
-@dataclass(frozen=True)
-class Errors(Payload, summed=True):
-    """To the center: for each candidate, how well the site's rows are predicted without themselves.
-
-    Attributes
-    ----------
-    squares : ndarray
-        Sum of squared leave-one-out errors, in the common units, over the rows of the site's experts; of an expert of
-        nearest rows over some of them (`numerics.gp.nearest_rows`). Minus `NO_VALUE` where it cannot be computed.
-    """
-
-    squares: Float64[np.ndarray, "c"]
-
-
-@dataclass(frozen=True)
-class Validate(Agreed, answer=Errors):
-    """To sites, once, if experts predict from nearest rows: asks for the errors of rows left out.
-
-    Attributes
-    ----------
-    kernel, thetas
-        As in `Evaluate`.
-    """
-
-    kernel: str
-    thetas: Float64[np.ndarray, "c p"]
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: len(self.thetas)}
-
-
-@dataclass(frozen=True)
-class Residuals(Payload, summed=True):
-    """To the center: how far the site's outputs are from what its other rows predict.
-
-    The center sees no residual, only how many there are of about each size, without sign and place. A count of 1 in a
-    far bin says that one row is an outlier, and the size of its residual to an eighth. WITH CRAFTED HYPERPARAMETERS a
-    residual is the row's output, and the counts are of the outputs by their distance from the origin of the units. So
-    there is one such answer in a run, with the hyperparameters of its predictions.
-
-    Attributes
-    ----------
-    counts : ndarray
-        Number of standardized leave-one-out residuals by size (numerics/gp/calibration.py), summed over the site's
-        experts.
-    """
-
-    counts: Int64[np.ndarray, "50"]
-
-
-@dataclass(frozen=True)
-class Calibrate(Agreed, answer=Residuals):
-    """To sites, once, with the last ask: asks for the sizes of the residuals that the hyperparameters leave.
-
-    Attributes
-    ----------
-    kernel : str
-        As in `Survey`.
-    theta : ndarray
-        The hyperparameters.
-    """
-
-    kernel: str
-    theta: Float64[np.ndarray, "p"]
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1}
-
-
-@dataclass(frozen=True)
-class Slope(Payload, summed=True):
-    """To the center: the gate's loss over the site's rows, and its gradient (Jalali and Kasneci 2022, Algorithm 3).
-
-    Attributes
-    ----------
-    loss : float
-        Sum over the rows of the cross-entropy.
-    gradient : ndarray
-        Its derivatives by the network's weights.
-    """
-
-    loss: float
-    gradient: Float64[np.ndarray, "w"]
-
-
-@dataclass(frozen=True)
-class Train(Agreed, answer=Slope):
-    """To sites, several times, for a gate that is a network: asks how well it assigns the site's rows to their experts.
-
-    Attributes
-    ----------
-    hidden : int
-        Units of its hidden layer.
-    n_experts : int
-        Experts of all sites.
-    experts : ndarray
-        Numbers of the site's own experts.
-    weights : ndarray
-        Weights of the network (numerics/gp/gates/network.py).
-    """
-
-    hidden: int
-    n_experts: int
-    experts: Int64[np.ndarray, "m"]
-    weights: Float64[np.ndarray, "w"]
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1}
-
-
-@dataclass(frozen=True)
-class Rows(Payload):
-    """To the center, once, on consent: rows that all sites will see.
-
-    Attributes
-    ----------
-    x, y : ndarray
-        Inputs and outputs, in the common units.
-    """
-
-    x: Float64[np.ndarray, "r d"]
-    y: Float64[np.ndarray, "r"]
-
-
-@dataclass(frozen=True)
-class Share(Agreed, answer=Rows):
-    """To sites, once, for the communication expert of GRBCM: asks for rows drawn at random.
-
-    Attributes
-    ----------
-    rows : int
-        Largest number of rows.
-    """
-
-    rows: int
-
-
-@dataclass(frozen=True)
-class Inputs(Payload):
-    """To the center, once, on consent: the inputs of every row, for exact covariances between experts.
-
-    Attributes
-    ----------
-    x : tuple of ndarray
-        Inputs of each expert, in the common units.
-    """
-
-    x: tuple[Float64[np.ndarray, "_ d"], ...]
-
-
-@dataclass(frozen=True)
-class Disclose(Agreed, answer=Inputs):
-    """To sites, once: asks for the inputs of all rows."""
-
-
-@dataclass(frozen=True)
-class Predictions(Payload):
-    """To the center: predictions of each of the site's experts at its points, in the common units.
-
-    Attributes
-    ----------
-    mean : tuple of ndarray
-        Means of the latent function (Jalali and Kasneci 2022, eq. 2).
-    explained : tuple of ndarray
-        Prior variance that the expert's rows explain: ``k**`` minus the variance of eq. (3).
-    features : tuple of ndarray
-        Features that give the covariance with other experts' predictions (numerics/gp/sketch.py).
-    """
-
-    mean: tuple[Float64[np.ndarray, "_"], ...]
-    explained: tuple[Float64[np.ndarray, "_"], ...]
-    features: tuple[Float16[np.ndarray, "_ D"], ...]
-
-
-@dataclass(frozen=True)
-class Predict(Agreed, answer=Predictions):
-    """To sites, usually once: asks for predictions of the output at these points.
-
-    Attributes
-    ----------
-    kernel : str
-        As in `Survey`.
-    theta : ndarray
-        The hyperparameters.
-    points : tuple of ndarray
-        Points of each of the site's experts, in the common units; none for an expert that is not chosen.
-    landmarks, seed : int
-        D, and the seed of the landmarks around every point, which the features are over (numerics/gp/landmarks.py); 0:
-        no features.
-    varies : ndarray
-        Whether an input differs between rows of any sites.
-    shared_rows : int
-        Number of rows that the site was asked to share: its own are among the shared rows, and count once.
-    shared_x, shared_y : ndarray
-        Rows that every expert has in addition to its own (GRBCM); none: no such rows.
-    """
-
-    kernel: str
-    theta: Float64[np.ndarray, "p"]
-    points: tuple[Float64[np.ndarray, "_ d"], ...]
-    landmarks: int
-    seed: int
-    varies: Bool[np.ndarray, "d"]
-    shared_rows: int
-    shared_x: Float64[np.ndarray, "s d"]
-    shared_y: Float64[np.ndarray, "s"]
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1, QUERY_POINTS: sum(map(len, self.points))}
+MOST_GROUPS, FEWEST_IN_GROUP = 25, 4
+"""Largest number of sums of squared errors of a site alone, and smallest number of test points in one of them."""

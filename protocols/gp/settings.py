@@ -15,6 +15,8 @@ from protocols.settings import ProtocolSettings
 
 FEWEST_NEAREST, MOST_NEAREST = 50, 1000
 """Smallest and largest number of nearest rows that predict a point: fewer would show single rows."""
+NEAREST = 200
+"""Nearest rows that predict a point at a large site, by default."""
 _FROM = "what the earlier run has"
 _SCENARIO_OR_FROM = "what the scenario or the earlier run has"
 
@@ -75,7 +77,7 @@ class Settings(ProtocolSettings, prefix="gp"):
         2000, "rows above which a site predicts from nearest rows, or has several experts", between(2, 20_000)
     )
     local: int = setting(
-        200,
+        NEAREST,
         "nearest rows that predict a point at a site of more rows than that; 0: it has several experts",
         Allowed(
             f"0, or {FEWEST_NEAREST} to {MOST_NEAREST}",
@@ -95,6 +97,9 @@ class Settings(ProtocolSettings, prefix="gp"):
         words="as many as an expert has",
     )
     robust: bool = setting(False, "leave out rows with an outlier, and sites that the others contradict")
+    alone: bool = setting(
+        True, "compare with each site alone where outputs at the query points are known; sites then get these outputs"
+    )
     queries: str = setting(
         "",
         "the center's file of query points",

@@ -98,6 +98,10 @@ class Select(Payload, answer=Fitted):
     moments: bool
     class_weight: str = "none"
 
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1}
+
 
 @dataclass(frozen=True)
 class Losses(Payload):

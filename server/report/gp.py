@@ -9,7 +9,7 @@ from typing import Any
 from server.report.data import Arrays, ResultsError
 from server.report.formatting import listed
 from server.report.previous_run import read_results
-from server.report.protocol import Answer, Config, Meaning, ProtocolReport, higher, lower
+from server.report.protocol import Answer, Config, Meaning, ProtocolReport, Rival, higher, lower
 from server.report.saved_arrays import check_saved
 
 _COVERAGE = re.compile(r"coverage_(\d\d)")
@@ -21,6 +21,7 @@ _DISCLOSED = {
     "gp.Residuals": "numbers of residuals by size",
     "secure_aggregation.Hidden": "sums for what was learned (masked: only their total over all sites is readable)",
     "gp.Predictions": "predictions at the query points",
+    "gp.ErrorsAlone": "sums of squared errors of each site alone",
 }
 """By payload, what it discloses of the sites' rows."""
 
@@ -74,9 +75,17 @@ REPORT = ProtocolReport(
             "smse",
             "{who} predict{s} {n_queries} with a standardized mean squared error of {value}, where 0 is exact and 1 no"
             " better than the mean output",
-            {"smse_full": "by one Gaussian process of all rows"},
-            {"smse_full": "rows in separate places"},
+            {
+                "smse_alone": Rival("by the best site alone", "the best site's own process", "best site"),
+                "smse_full": Rival(
+                    "by one Gaussian process of all rows",
+                    "one Gaussian process of all rows",
+                    "out of reach",
+                    "rows in separate places",
+                ),
+            },
             ("msll", "coverage_95", "rmse"),
+            unit="group of query points",
             also="Their 95 % intervals hold {coverage_95} of the outputs.",
         ),
         Answer("n_queries", "{who} predict{s} {n_queries} with unknown outputs"),
@@ -93,6 +102,7 @@ REPORT = ProtocolReport(
         "rmse": lower("root mean squared error, in units of the output"),
         "smse_sample": lower("standardized mean squared error at 1000 of the points or fewer"),
         "smse_full": lower("standardized mean squared error of one Gaussian process of all rows"),
+        "smse_alone": lower("standardized mean squared error of the site that predicts best alone"),
         "msll_full": lower("mean standardized log loss of one Gaussian process of all rows"),
         "log_likelihood": higher("log likelihood of the outputs, per row"),
         "fit_rounds": lower("asks until the hyperparameters were found"),
@@ -123,6 +133,8 @@ REPORT = ProtocolReport(
         "Disclose": "asks for the inputs of all rows",
         "Inputs": "inputs of all rows, which a site consented to disclose",
         "Predict": "points to predict, and the experts asked for each",
+        "PredictAlone": "test points with their outputs, to say how well a site does alone",
+        "ErrorsAlone": "sums of squared errors of a site alone, over groups of test points",
         "Predictions": "an expert's mean and variance at each of these points",
     },
     saved_arrays={

@@ -9,7 +9,7 @@ from protocols.sec.settings import Settings
 from server.report.classification import score_meanings
 from server.report.data import Arrays, ResultsError
 from server.report.previous_run import read_results
-from server.report.protocol import FROM, Answer, Config, Meaning, ProtocolReport, higher, lower
+from server.report.protocol import FROM, Answer, Config, Meaning, ProtocolReport, Rival, higher, lower
 from server.report.saved_arrays import check_saved
 
 _SAME_SETTINGS = ("standardize", "reference", "weights", "combine")
@@ -83,14 +83,20 @@ REPORT = ProtocolReport(
         Answer(
             "mse_cluster",
             "{who}, each predicting with its cluster, {have} a mean squared error of {value}",
-            {"mse_alone": "with every learner alone", "mse_all": "with all learners together"},
+            {
+                "mse_alone": Rival("with every learner alone", "each learner's own model", "alone"),
+                "mse_all": Rival("with all learners together", "the mean of all models", "plain way"),
+            },
             beside=("mse_personal", "mse_recommended", "mse_oracle", "n_clusters", "clusters_correct", "adjusted_rand"),
             also="They form {n_clusters}.",
         ),
         Answer(
             "log_loss_cluster",
             "{who}, each predicting with its cluster, {have} a log loss of {value}",
-            {"log_loss_alone": "with every learner alone", "log_loss_all": "with all learners together"},
+            {
+                "log_loss_alone": Rival("with every learner alone", "each learner's own model", "alone"),
+                "log_loss_all": Rival("with all learners together", "the mean of all models", "plain way"),
+            },
             beside=(
                 "log_loss_personal",
                 "log_loss_recommended",

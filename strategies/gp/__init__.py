@@ -24,6 +24,7 @@ from strategies.conversation import Broadcast, Conversation, asking_nothing, in_
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.gp.aggregation import expert_predictions, fuse, rank_experts, select_by_graph, setup_of
+from strategies.gp.alone import NOBODY, Alone, ask_alone
 from strategies.gp.calibration import residual_counts
 from strategies.gp.checks import check_moments
 from strategies.gp.disclosure import disclosed_inputs, shared_rows
@@ -35,7 +36,7 @@ from strategies.gp.influence import influence_of_answers
 from strategies.gp.model import Model
 from strategies.gp.outcome import GPOutcome
 from strategies.gp.prediction import ExpertAnswers, ask_experts
-from strategies.gp.report import answers_csv, excluded_from, metrics_of, notes_on, table_of
+from strategies.gp.report import answers_csv, excluded_from, metrics_of, notes_on, paired_difference, table_of
 from strategies.gp.trust import contradictions, distrust_of
 from strategies.gp.validation import choose
 from strategies.influence import Influence
@@ -232,7 +233,10 @@ class GP(FusionStrategy):
             distrust_of(registry, prior, noise) if settings.robust else None,
         )
         answers: ExpertAnswers
-        answers, counts = yield from in_step(asked, residuals)
+        alone: Alone
+        judged = settings.alone and not self.in_table
+        errors_alone = ask_alone(model, queries) if judged else asking_nothing(NOBODY)
+        answers, counts, alone = yield from in_step(asked, residuals, errors_alone)
         model = replace(model, residuals=counts)
         contradicted = contradictions(registry, answers, prior, noise)
         with single_threaded():
@@ -243,7 +247,7 @@ class GP(FusionStrategy):
         # Features may take more memory than all the rest; the sample keeps those that the report needs.
         answers = replace(answers, features=answers.features[:, :, :0].copy())
         sample = Sample.of(predictions) if seed == self.seed else None
-        return GPOutcome(model, settings, queries, answers, fused, sample, tuple(sorted(shared)), contradicted)
+        return GPOutcome(model, settings, queries, answers, fused, sample, tuple(sorted(shared)), contradicted, alone)
 
     # -- what a run reports -------------------------------------------------------------------------------------------
 
@@ -253,7 +257,7 @@ class GP(FusionStrategy):
 
     def arrays(self, outcome: GPOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Return the arrays of `arrays.npz` by name (docs/gp.md)."""
-        return outcome.arrays()
+        return outcome.arrays() | paired_difference(outcome)
 
     def diagnostics(self, outcome: GPOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Score predictions by fewer experts a point, if the outputs at the query points are known."""

@@ -9,10 +9,12 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from numerics.gp.aggregation import FusedPrediction
+from numerics.gp.alone import Difference
 from numerics.gp.calibration import BINS, Calibration
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.measurements import Queries
 from protocols.gp.settings import Settings
+from strategies.gp.alone import NOBODY, Alone
 from strategies.gp.expert_count_curve import Sample
 from strategies.gp.model import Model
 from strategies.gp.prediction import ExpertAnswers
@@ -40,6 +42,8 @@ class GPOutcome:
         Sites that gave rows to the communication expert.
     contradictions : dict[str, float]
         How far each site's predictions are from those of most others (`strategies.gp.trust`), all answers counted.
+    alone : Alone
+        How well each site predicts the test points alone.
     """
 
     model: Model
@@ -50,6 +54,7 @@ class GPOutcome:
     sample: Sample | None = None
     sharing_sites: tuple[str, ...] = ()
     contradictions: Mapping[str, float] = field(default_factory=dict)
+    alone: Alone = NOBODY
 
     @property
     def calibration(self) -> Calibration:
@@ -70,6 +75,13 @@ class GPOutcome:
         assert self.fused is not None  # noqa: S101 - who calls has looked
         units = self.model.registry.units
         return np.asarray(self.fused.mean * units.y_scale + units.y_mean)
+
+    @property
+    def differences_alone(self) -> dict[str, Difference]:
+        """By site, the squared error of the combined prediction beside its own; empty where nobody was asked."""
+        if self.queries is None or self.queries.y is None or self.fused is None:
+            return {}
+        return self.alone.differences(self.fused.mean, self.model.registry.units.outputs(self.queries.y))
 
     @property
     def std(self) -> Float64[np.ndarray, "N"]:

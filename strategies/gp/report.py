@@ -10,6 +10,7 @@ from jaxtyping import Float64
 
 from common.csv_text import csv_text
 from common.grouping import list_names
+from numerics.gp.alone import Difference
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.measurements import INPUT_LIMIT, LIMIT
 from numerics.gp.metrics import coverage, msll, smse
@@ -70,17 +71,34 @@ def _accuracy(outcome: GPOutcome, outputs: Float64[np.ndarray, "N"]) -> dict[str
             for level in LEVELS
         },
     }
+    if (best := _best_alone(outcome)) is not None:
+        scores["smse_alone"] = best.alone
     return {name: score for name, score in scores.items() if np.isfinite(score)}
+
+
+def _best_alone(outcome: GPOutcome) -> Difference | None:
+    """Return the comparison with the site whose error alone is smallest."""
+    return min(outcome.differences_alone.values(), key=lambda each: each.alone, default=None)
+
+
+def paired_difference(outcome: GPOutcome) -> dict[str, Float64[np.ndarray, "3"]]:
+    """Return the array with the difference from the best site alone, its standard error, and the number of groups."""
+    best, squares = _best_alone(outcome), outcome.alone.squares
+    if best is None:
+        return {}
+    return {"paired_smse_alone": np.array([best.difference, best.error, len(next(iter(squares.values())))])}
 
 
 def table_of(outcome: GPOutcome) -> list[dict[str, Any]]:
     """Return a row for every expert: its site, its number of rows, and the number of points that it answered."""
-    registry, answers = outcome.model.registry, outcome.answers
+    registry, answers, alone = outcome.model.registry, outcome.answers, outcome.differences_alone
     rows = []
     for expert, (site, n) in enumerate(zip(registry.site_of, registry.moments.counts.tolist(), strict=True)):
         row: dict[str, Any] = {"expert": expert, "site": site, "rows": n}
         if answers is not None:
             row["queries"] = int((answers.selected == expert).sum())
+        if site in alone:
+            row["alone"] = alone[site].alone
         rows.append(row)
     return rows
 

@@ -37,7 +37,7 @@ from strategies.sec.classes import CenterScores, class_places, score_on_test_row
 from strategies.sec.learner_clusters import LearnerClusters, cluster_learners
 from strategies.sec.learners import Learners, arrays_of, former_learners
 from strategies.sec.mixtures import Mixture, evaluate_on_test_rows, mix_models, partners_of
-from strategies.sec.report import SECOutcome, metrics_of, notes_on, table_of
+from strategies.sec.report import SECOutcome, metrics_of, notes_on, paired_of, table_of
 from strategies.sec.retraining import Retraining, retrain
 
 __all__ = ["SEC", "SECOutcome", "Settings"]
@@ -284,6 +284,7 @@ class SEC(FusionStrategy):
             "newcomer": outcome.learners.newcomer,
             **outcome.retraining.arrays(outcome.learners, outcome.clusters.labels),
             **outcome.class_arrays,
+            **paired_of(outcome),
         }
 
     def table(self, metrics: Mapping[str, float], outcome: SECOutcome) -> list[dict[str, Any]]:

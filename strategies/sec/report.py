@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from common.grouping import list_names
 from numerics.sec.cluster_assignment import same_partition
-from numerics.sec.recommendation import recommend
+from numerics.sec.recommendation import is_reliable, noise_factor, recommend
 from protocols.sec.payloads import Errors, Predict
 from strategies.sec.classes import CenterScores, held_out_arrays, held_out_scores
 from strategies.sec.learner_clusters import LearnerClusters
@@ -148,6 +148,32 @@ def mean_errors(errors: Mapping[str, Mapping[str, float]], prefix: str = "mse_")
 def _finite(errors: Mapping[str, Mapping[str, float]]) -> list[Mapping[str, float]]:
     """Return the errors of the learners whose errors are all finite."""
     return [each for each in errors.values() if each and np.isfinite(list(each.values())).all()]
+
+
+def paired_of(outcome: SECOutcome) -> dict[str, Float64[np.ndarray, "3"]]:
+    """Return what the clusters' error is compared with: difference, its standard error, and number of held-out rows.
+
+    The difference is a mean over the learners, and so is its error, of independent samples. If the noise that a site
+    adds is large, its standard error says little; then the error of the difference of two independent means of squares
+    of normal numbers stands for it.
+    """
+    errors = {name: each for name, each in outcome.errors.items() if each in _finite(outcome.errors)}
+    pairs = {}
+    for way in ("alone", "all"):
+        if not errors or not all(way in each and way in outcome.deviations[name] for name, each in errors.items()):
+            continue
+        variances, differences = [], []
+        for name, each in errors.items():
+            n, noise = outcome.n_test[name], outcome.noise[name]
+            variance = outcome.deviations[name][way] ** 2 * noise_factor(n, noise)
+            if not is_reliable(noise):
+                variance = max(variance, 4 / n * max(each[way], each["cluster"]) ** 2)
+            variances.append(variance)
+            differences.append(each["cluster"] - each[way])
+        total = sum(outcome.n_test[name] for name in errors)
+        error = float(np.sqrt(sum(variances))) / len(errors)
+        pairs[f"paired_{outcome.prefix}{way}"] = np.array([float(np.mean(differences)), error, total], float)
+    return pairs
 
 
 def metrics_of(outcome: SECOutcome) -> dict[str, float]:

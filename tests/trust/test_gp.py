@@ -28,6 +28,7 @@ from protocols.gp.payloads import (
     Likelihood,
     Moments,
     Predict,
+    PredictAlone,
     Predictions,
     Residuals,
     Rows,
@@ -365,6 +366,14 @@ def predicted(**changes: Any) -> Predict:
     return replace(honest, **changes)
 
 
+def predicted_alone(**changes: Any) -> PredictAlone:
+    """Eight test points in two groups."""
+    points = np.random.default_rng(0).normal(size=(8, 2))
+    return replace(
+        PredictAlone(**agreed_fields(), kernel="se", points=points, outputs=np.zeros(8), groups=2), **changes
+    )
+
+
 def trained(**changes: Any) -> Train:
     """As the first of three sites."""
     weights = np.zeros(Network(2, 3, 5).size)
@@ -406,6 +415,14 @@ MALFORMED: dict[str, Callable[[], Payload]] = {
     "landmarks of no seed": lambda: predicted(seed=-1),
     "less than no landmark": lambda: predicted(landmarks=-1),
     "too many landmarks": lambda: predicted(landmarks=MOST_LANDMARKS + 1),
+    "test points of other inputs": lambda: predicted_alone(points=np.zeros((8, 3))),
+    "test points beyond all measure": lambda: predicted_alone(points=np.full((8, 2), 1e60)),
+    "test outputs beyond all measure": lambda: predicted_alone(outputs=np.full(8, 1e60)),
+    "test points without outputs": lambda: predicted_alone(outputs=np.zeros(0)),
+    "the error at a single test point": lambda: predicted_alone(groups=8),
+    "far too many groups of test points": lambda: predicted_alone(
+        points=np.zeros((400, 2)), outputs=np.zeros(400), groups=100
+    ),
     "shared rows of other inputs": lambda: predicted(shared_x=np.zeros((1, 3)), shared_y=np.zeros(1)),
     "shared rows beyond all measure": lambda: predicted(shared_x=np.full((1, 2), 1e60), shared_y=np.zeros(1)),
     "shared outputs beyond all measure": lambda: predicted(shared_x=np.zeros((1, 2)), shared_y=np.full(1, 1e60)),
@@ -435,7 +452,8 @@ def test_asks_that_are_none_are_refused(tmp_path: Path, what: str) -> None:
 def test_the_honest_asks_are_answered(tmp_path: Path) -> None:
     """Those that the malformed ones differ from."""
     context = context_of(tmp_path, **dict.fromkeys(PROTECTED, True))
-    for payload in (Survey(2000, "se", fit=True), evaluated(), validated(), calibrated(), predicted(), trained(),
+    for payload in (Survey(2000, "se", fit=True), evaluated(), validated(), calibrated(), predicted(),
+                    predicted_alone(), trained(),
                     Share(**agreed_fields(), rows=3), Disclose(**agreed_fields())):  # fmt: skip
         assert type(ask(site_at(context), payload)) is type(payload).answer
 
@@ -463,6 +481,9 @@ WORDS: dict[str, tuple[Callable[..., Payload], dict[str, Any]]] = {
     "landmarks": (predicted, {"seed": 1}),
     "inputs that vary": (predicted, {"varies": np.array([True, False])}),
     "shared rows": (predicted, {"shared_x": np.zeros((1, 2)), "shared_y": np.zeros(1)}),
+    "test points": (predicted_alone, {"points": np.zeros((8, 2))}),
+    "outputs of test points": (predicted_alone, {"outputs": np.ones(8)}),
+    "groups of test points": (predicted_alone, {"points": np.zeros((12, 2)), "outputs": np.zeros(12), "groups": 3}),
     "number of rows to share": (lambda **changes: Share(**{**agreed_fields(), "rows": 3, **changes}), {"rows": 4}),
 }
 

@@ -362,7 +362,9 @@ def test_the_bound_does_not_fall_when_a_site_falls_silent(tmp_path: Path, accele
 
 def test_min_sites_counts_sites_that_a_sweep_does_not_ask(tmp_path: Path) -> None:
     """A sweep goes to the sites that hold an instance still moving: the others have not failed."""
-    report, _ = load(run(config(tmp_path, bc3e__distribution="arbitrary", bc3e__max_rounds=2, min_sites=9), 9))
+    report, _ = load(
+        run(config(tmp_path, bc3e__distribution="arbitrary", bc3e__max_rounds=2, bc3e__sweeps=500, min_sites=9), 9)
+    )
     answered = {row["sites"] for row in report.convergence}
     assert min(answered) < 9
     assert not report.missing

@@ -261,7 +261,8 @@ def test_each_expert_is_sent_only_the_points_it_was_chosen_for(tmp_path: Path, f
         expert = found.arrays["expert_site"].tolist().index(heard.site)
         wanted = (found.arrays["selected"] == expert).any(axis=1)
         np.testing.assert_array_equal(ask.points[0], found.queries[wanted])
-        assert found.report.table[expert] == {
+        row = {name: value for name, value in found.report.table[expert].items() if name != "alone"}
+        assert row == {
             "expert": expert,
             "site": heard.site,
             "rows": len(soundings()) // len(SITES),
@@ -546,6 +547,26 @@ def test_errors_are_those_of_the_file(tmp_path: Path, folder: Path) -> None:
         assert found.metrics[f"coverage_{level}"] == pytest.approx(inside.mean())
 
 
+def test_the_best_site_alone_predicts_with_its_own_hyperparameters(tmp_path: Path, folder: Path) -> None:
+    """As one Gaussian process of its rows does, in its own units."""
+    found = predict(own_data_config(tmp_path, folder))
+    y, own = points()[TARGET].to_numpy(), {each.site: each.payload.theta for each in found.heard(Moments)}
+    errors = {}
+    for site, theta in own.items():
+        rows = rows_of(pd.read_csv(folder / f"{site}.csv"))
+        units = reference.units([rows])
+        mean, _ = reference.predict(theta, units.of(rows), units.of((points()[list(FEATURES)].to_numpy(), y))[0])[:2]
+        errors[site] = float(np.mean((y - mean * units.y_scale - units.y_mean) ** 2) / y.var())
+    assert {row["site"]: row["alone"] for row in found.report.table} == pytest.approx(errors, rel=1e-2)
+    assert found.metrics["smse_alone"] == pytest.approx(min(errors.values()), rel=1e-2)
+    difference, error, groups = found.arrays["paired_smse_alone"]
+    assert found.metrics["smse"] == pytest.approx(found.metrics["smse_alone"] + difference)
+    assert error > 0
+    assert groups == 5
+    nobody = predict(own_data_config(tmp_path / "off", folder, gp__alone=False))
+    assert nobody.metrics.keys() == found.metrics.keys() - {"smse_alone"}
+
+
 # -- real sites -------------------------------------------------------------------------------------------------------
 
 
@@ -560,7 +581,7 @@ def test_real_sites_say_what_simulated_ones_do(tmp_path: Path, folder: Path, cha
     deviation = simulated.arrays["std"]
     assert (np.abs(real.arrays["mean"] - simulated.arrays["mean"]) < 0.2 * deviation).all()
     np.testing.assert_allclose(real.arrays["std"], deviation, rtol=0.1)
-    predicted = {"mean", "std", "tried_smse", "tried_msll"}
+    predicted = {"mean", "std", "tried_smse", "tried_msll", "paired_smse_alone"}
     for name in simulated.arrays.keys() - predicted:
         np.testing.assert_array_equal(real.arrays[name], simulated.arrays[name], err_msg=name)
     assert real.metrics["smse"] == pytest.approx(simulated.metrics["smse"], rel=0.05)

@@ -711,7 +711,7 @@ def test_damaged_files_are_models_or_refused(name: str) -> None:
     data = _encoded(name)
     members = _read(data)
     refused = 0
-    for trial in range(120):
+    for trial in range(60):
         if trial % 3 == 0:
             damaged = data.copy()
             damaged[rng.integers(len(data), size=rng.integers(1, 4))] ^= np.uint8(1 << rng.integers(8))
