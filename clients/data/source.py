@@ -1,4 +1,4 @@
-"""The source of a site's data: a file, or a function of the site's own."""
+"""The source of a site's data: a file, a function of the site's own, or a query of its database."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, overload
 
 from clients.data.files import read_table
-from clients.data.table import Code, DataError, Table, frame_columns, make_table, setting
-from common.data_places import is_function
+from clients.data.table import Code, DataError, Table, check_rows, frame_columns, make_table, setting
+from common.data_places import is_function, is_query
 
 T = TypeVar("T")
 
@@ -59,9 +59,10 @@ def load(
     Parameters
     ----------
     config : Mapping
-        Run configuration overridden by the node configuration. ``data`` is a path, or ``package.module:function``: a
-        function that returns a `Table`, a mapping of column names to arrays, or a pandas DataFrame. The function of a
-        real site takes `config`; in a simulation it takes a site's place and the number of sites.
+        Run configuration overridden by the node configuration. ``data`` is a path; a query of the site's ``database``;
+        or ``package.module:function``: a function that returns a `Table`, a mapping of column names to arrays, or a
+        pandas DataFrame. The function of a real site takes `config`; in a simulation it takes a site's place and the
+        number of sites.
     other : type, optional
         A class that the function may return as well; its instance is returned as it is.
     whole : bool
@@ -81,6 +82,8 @@ def load(
     clients.data.table.DataError: records.csv: there is no such file
     """
     data = source_of(config)
+    if is_query(data):
+        return _read_query(data, config, whole)
     if not is_function(data):
         return read_table(data, own=whole, used=used)
     answer = call(data, config)
@@ -97,6 +100,16 @@ def load(
     return table
 
 
+def _read_query(query: str, config: Mapping[str, object], whole: bool) -> Table:
+    """Return all rows of a query as one table."""
+    from clients.data.sql import MOST_ROWS, query_blocks
+
+    (table,) = query_blocks(query, config, MOST_ROWS)
+    if whole:
+        check_rows(table.source, table.n)
+    return table
+
+
 def source_of(config: Mapping[str, object]) -> str:
     """Return what ``data`` is set to; a `DataError` if it is not set.
 
@@ -108,7 +121,7 @@ def source_of(config: Mapping[str, object]) -> str:
     data = setting(config, "data")
     if not data:
         raise DataError(
-            "configuration: data is not set; give a CSV, Parquet or NPZ file, or package.module:function",
+            "configuration: data is not set; give a CSV, Parquet or NPZ file, a query, or package.module:function",
             "bad-configuration",
         )
     return data
