@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -401,6 +403,24 @@ def test_a_column_site_keeps_its_own_tables(tmp_path: Path) -> None:
         assert tables["cluster_b"].shape == (2, 3)
         for table in tables.values():
             np.testing.assert_allclose(table.sum(axis=1), 1.0)
+
+
+def test_a_run_on_databases_is_that_on_files(tmp_path: Path) -> None:
+    """Whatever each site's rows come from: a query, a Parquet file or a CSV file."""
+    run_config = config(tmp_path, protocol="bc3e", bc3e__distribution="column", **QUICK)
+    nodes = column_sites(tmp_path, "a")
+    expected, arrays = load(run(run_config, nodes))
+    frame = pd.read_csv(tmp_path / "a.csv")
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database:
+        frame.to_sql("labels", database, index=False)
+    pd.read_csv(tmp_path / "b.csv").to_parquet(tmp_path / "b.parquet")
+    nodes[0] |= {"data": "select * from labels order by id", "database": f"sqlite:///{tmp_path / 'a.db'}"}
+    nodes[1] |= {"data": str(tmp_path / "b.parquet")}
+    report, others = load(run(run_config, nodes))
+    assert report.metrics == expected.metrics
+    assert {name: array.tobytes() for name, array in arrays.items()} == {
+        name: array.tobytes() for name, array in others.items()
+    }
 
 
 @pytest.mark.parametrize("field", ["log_theta", "mass"])
