@@ -9,7 +9,7 @@ fusion center has no secret. Its asks follow from the sites' answers, so that a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic
 
 import numpy as np
@@ -19,8 +19,8 @@ from protocols.secure_aggregation.masking import MaskError, context, digest
 from protocols.secure_aggregation.payloads import Deal, Hidden, Hide, Join, Keys, Shares, Show, Shown
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload, PayloadError, shorten
-from protocols.wire.vector_encoding import Sum, Vector, from_vector, layout, minus, plus, size_of
-from strategies.conversation import Conversation, Tell
+from protocols.wire.vector_encoding import Sum, Vector, from_vector, layout, minus, plus, size_of, to_vector
+from strategies.conversation import Check, Conversation, Tell
 from strategies.errors import FusionError
 
 _HALF = masking.DIGEST_BYTES
@@ -36,6 +36,8 @@ class Total(Generic[Sum]):
         Sum, of the answers' class.
     sites : tuple of str
         Sites whose answers are in it, in order of name.
+    answers : Mapping[str, Payload]
+        By site, answers that were not masked.
 
     Examples
     --------
@@ -45,11 +47,30 @@ class Total(Generic[Sum]):
 
     sum: Sum
     sites: tuple[str, ...]
+    answers: Mapping[str, Sum] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, answers: Mapping[str, Sum]) -> Total[Sum]:
+        """Add up answers that are not masked; the sum is that of masked ones, bit for bit."""
+        first, *others = (answers[site] for site in sorted(answers))
+        words = to_vector(first)
+        for other in others:
+            words = plus(first, words, to_vector(other))
+        return cls(from_vector(first, words)[1], tuple(sorted(answers)), answers)
 
     @property
     def name(self) -> str:
         """Name in place of a site's; it differs for sums over different sites."""
         return f"the sum over {', '.join(self.sites)}"
+
+
+def as_answer(total: Total[Sum], check: Check) -> dict[str, Sum]:
+    """Return a sum as the answer of one site, and check it as such. A fault in it cannot be traced to a site."""
+    try:
+        check(total.name, total.sum)
+    except PayloadError as error:
+        raise FusionError(f"secure-aggregation: {total.name} is impossible for their rows ({error})") from None
+    return {total.name: total.sum}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +89,8 @@ class _Round:
         By site, the shares of its secrets, for each holder.
     hidden : Mapping[str, Hidden]
         By site, its masked answer, if it has answered.
+    asked : tuple of str
+        What the ask adds to the context of the masks.
     """
 
     number: int
@@ -75,6 +98,7 @@ class _Round:
     holders: tuple[str, ...]
     secrets: Mapping[str, Shares]
     hidden: Mapping[str, Hidden]
+    asked: tuple[str, ...]
 
     @property
     def missing(self) -> list[str]:
@@ -108,7 +132,7 @@ class Masking:
         Parameters
         ----------
         asks : Mapping[str, Payload]
-            By site; all have answers of one class.
+            By site; all have answers of one class, and are equal if their class says so (`Payload.alike`).
         zero : Payload
             An answer with the shapes that all answers have; its numbers are not used.
         measure : Mapping[str, float], optional
@@ -220,7 +244,8 @@ class Masking:
         hidden: dict[str, Hidden] = yield Tell(hides, check, measure, needed)
         self._number, self._holders, self._secrets = number + 1, sites, dict(hidden)
         self._lose(set(sites) - set(hidden))
-        return _Round(number, sites, holders, secrets, hidden)
+        asked = masking.asked(type(asks[sites[0]]), packed[id(asks[sites[0]])].tobytes())
+        return _Round(number, sites, holders, secrets, hidden, asked)
 
     def _show(
         self, about: _Round, wanted: Mapping[str, Payload], measure: Mapping[str, float], needed: bool
@@ -254,13 +279,15 @@ def _unmask(name: str, about: _Round, shares: Mapping[str, Shown], zero: Sum) ->
     words: Vector = np.zeros(size, np.uint64)
     for site, answer in about.hidden.items():
         words = plus(zero, words, answer.words)
-        words = minus(zero, words, masking.own_mask(seeds[site], context(name, about.number, site), size))
+        words = minus(zero, words, masking.own_mask(seeds[site], context(name, about.number, site, *about.asked), size))
     place = {site: number for number, site in enumerate(about.sites)}
     for missing in about.missing:
         for site in sites:
             first, second = sorted((missing, site), key=place.__getitem__)
             peer = about.secrets[site].mask.tobytes()
-            mask = masking.pair_mask(seeds[missing], peer, context(name, about.number, first, second), size)
+            mask = masking.pair_mask(
+                seeds[missing], peer, context(name, about.number, first, second, *about.asked), size
+            )
             words = (minus if site == first else plus)(zero, words, mask)
     count, total = from_vector(zero, words)
     if count != len(sites):

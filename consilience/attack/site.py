@@ -52,6 +52,11 @@ class AttackedSite:
         self._node, self._config = dict(node), dict(run_config)
         self._context = self._of_run({})
 
+    @property
+    def name(self) -> str:
+        """Name of the site."""
+        return str(self._node["site"])
+
     def start_run(self, settings: Mapping[str, Any] | None = None) -> bool:
         """Start a run, whose rounds count from 1; False if the center may start no more. An attack begins with this.
 

@@ -2,15 +2,16 @@
 
 Two asks: every site summarizes its rows in weighted points; then the center tells it how many of the rows behind each
 point go to which cluster center, and it confirms the number of rows of each group in its clusters. Where all rows are
-assigned exactly, and not the points, rounds of prices come between.
+assigned exactly, and not the points, rounds of prices come between. Of their answers the center needs the sums over
+sites only, so they can be masked (`strategies.secure_aggregation`); points are no sums, and every site sends its own.
 
 A group is a value of the sensitive columns; the paper calls it a color.
 
 What that reveals: a point is the centroid of rows of one group, of as many as its weight, at least
 `Construction.min_weight`; the names of columns, and of groups with that many rows; and sums over all rows. Rounds of
-prices reveal more: `Masses`, `Settle.targets` and the costs in `Settled` may be of one row, `Moments` has rounded sums
-of rows, and a malicious center can choose prices and centers that isolate single rows. A real site answers them only
-with its own consent. No payload holds a row.
+prices reveal more: `Masses` and the costs in `Settled` may be of one row, `Moments` has rounded sums of rows, and a
+malicious center can choose prices and centers that isolate single rows; with masks, single rows of some site. A real
+site answers them only with its own consent. No payload holds a row.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ LARGEST, LARGEST_SUM = 1e50, 1e120
 """Largest coordinate and largest sum of squares: beyond them, squares and sums would overflow."""
 LEAST_TEMPERATURE = 1e-7
 """Smallest temperature: below it the minimum is hardly softened."""
-MOST_REFINED = 50
+MOST_REFINED = 20
 """Largest number of rounds that move the centers."""
 MOST_PRICED = 100
 """Largest number of clusters with prices: for every table of prices a site answers k^2 numbers for each group."""
@@ -151,7 +152,7 @@ class Assign(Construction, answer=Counted):
 
 
 @dataclass(frozen=True)
-class Masses(Payload):
+class Masses(Payload, summed=True):
     """To the center, in every round of prices: sums over the site's rows, one set for every table of prices.
 
     Attributes
@@ -159,23 +160,23 @@ class Masses(Payload):
     exact : ndarray
         Sum over the rows of ``min_c (d_pc + s_hc)``; d_pc is the squared distance to center c, s_hc the price of the
         row's group h there.
-    value : ndarray
-        The same with a softened minimum, ``-T_p log sum_c exp(-(d_pc + s_hc) / T_p)``
-        (numerics/coreset/fairness/dual.py).
     masses : ndarray
-        Rows of each group that go to each center, softened in the same way.
+        Rows of each group that go to each center, with a softened minimum:
+        ``-T_p log sum_c exp(-(d_pc + s_hc) / T_p)`` (numerics/coreset/fairness/dual.py).
     curvature : ndarray
-        Negative second derivatives of `value` by the prices, a block for every group.
+        Negative derivatives of `masses` by the prices, a block for every group.
+    whole : ndarray
+        `masses` in whole rows, as many of each group as the site has; from them it assigns its rows in the end.
     """
 
     exact: Float64[np.ndarray, "m"]
-    value: Float64[np.ndarray, "m"]
     masses: Float64[np.ndarray, "m h k"]
     curvature: Float64[np.ndarray, "m h k k"]
+    whole: Int64[np.ndarray, "m h k"]
 
 
 @dataclass(frozen=True)
-class Price(Construction, answer=Masses):
+class Price(Construction, answer=Masses, alike=True):
     """To sites, in every round of prices: asks where the rows would go at these prices.
 
     Rows without a point take no part.
@@ -204,16 +205,19 @@ class Price(Construction, answer=Masses):
 
 
 @dataclass(frozen=True)
-class Moments(Masses):
-    """To the center, in every round that moves the centers: `Masses`, and the sums of the rows at each center.
+class Moments(Payload, summed=True):
+    """To the center, in every round that moves the centers: whole numbers of rows, and rounded sums of these rows.
 
-    Sums are rounded: a sum's distance from as many times the mean of the site's rows is a multiple of ``min_weight``
-    standard deviations of these rows, in every column. So a single row changes a sum by nothing, mostly, and a sum of
-    a few rows says only whether they lie far out. At worst, a center that asks for the same rows in many combinations
-    learns more, within the limits of `clients.coreset.handlers` (docs/coreset.md, "A center that lies").
+    No cost is among them, and no softened number, from which a center that moves centers a little would compute single
+    rows. The distance of a sum from as many times the mean of the site's rows is a multiple of ``min_weight`` standard
+    deviations of these rows, in every column. So a single row changes a sum by nothing, mostly, and a sum of a few rows
+    says only whether they lie far out. At worst, a center that asks for the same row in many combinations learns it
+    roughly, within the limits of `clients.coreset.handlers` (docs/coreset.md, "A center that lies").
 
     Attributes
     ----------
+    whole : ndarray
+        As of `Masses`.
     sums : ndarray
         For every table of prices, the sum over the rows of their coordinates, times their share of each center, in
         units of `Price.scale`.
@@ -223,13 +227,14 @@ class Moments(Masses):
         Sums of their coordinates.
     """
 
+    whole: Int64[np.ndarray, "m h k"]
     sums: Float64[np.ndarray, "m k d"]
     plain_rows: Int64[np.ndarray, "c"]
     plain_sums: Float64[np.ndarray, "c d"]
 
 
 @dataclass(frozen=True)
-class Refine(Price, answer=Moments):
+class Refine(Price, answer=Moments, alike=True):
     """To sites, in every round that moves the centers: as `Price`, each time with other centers.
 
     Attributes
@@ -242,7 +247,7 @@ class Refine(Price, answer=Moments):
 
 
 @dataclass(frozen=True)
-class Settled(Counted):
+class Settled(Counted, summed=True):
     """To the center, once, after the rounds of prices: counts and costs of the clustering of the site's rows.
 
     Attributes
@@ -258,8 +263,11 @@ class Settled(Counted):
 
 
 @dataclass(frozen=True)
-class Settle(Construction, answer=Settled):
-    """To sites, once, after the rounds of prices: how many rows of each group go to each center.
+class Settle(Construction, answer=Settled, alike=True):
+    """To sites, once, after the rounds of prices: asks them to assign every row.
+
+    Each site rounds its own numbers of rows (`Masses.whole`). What their sums lack of whole, fair numbers is settled by
+    corrections, a row here or there: the center needs no site's own numbers.
 
     Attributes
     ----------
@@ -267,10 +275,12 @@ class Settle(Construction, answer=Settled):
         As in `Assign` and `Price`.
     plain : ndarray
         Centers of a clustering without fairness, for comparison.
-    shift : ndarray
-        The final prices.
-    targets : ndarray
-        Rows of the site's group h that go to center c.
+    shift, temperature
+        The final prices, and their softness.
+    sites : tuple of str
+        Sites with corrections.
+    corrections : ndarray
+        For each of them, how many rows of group h more than by its own numbers go to center c.
     """
 
     groups: tuple[str, ...]
@@ -278,7 +288,9 @@ class Settle(Construction, answer=Settled):
     plain: Float64[np.ndarray, "c d"]
     scale: Float64[np.ndarray, "d"]
     shift: Float64[np.ndarray, "h k"]
-    targets: Int64[np.ndarray, "h k"]
+    temperature: float
+    sites: tuple[str, ...]
+    corrections: Int64[np.ndarray, "s h k"]
 
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""

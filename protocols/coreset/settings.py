@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from common import settings
 from common.settings import Allowed, at_least, between, setting
@@ -20,7 +20,15 @@ LOCATIONS = 200
 
 @dataclass(frozen=True)
 class Settings(ProtocolSettings, prefix="coreset"):
-    """How rows are summarized, clustered and assigned, and which rows a scenario has."""
+    """How rows are summarized, clustered and assigned, and which rows a scenario has.
+
+    Attributes
+    ----------
+    masked : bool
+        Whether sites mask sums over their rows, so that the center sees their totals alone (``secure-aggregation``).
+    """
+
+    summed: ClassVar[str] = "coreset (coreset.assignment=exact)"
 
     k: int = setting(10, "number of clusters", between(1, 10_000), unset=0)
     size: int = setting(
@@ -58,7 +66,7 @@ class Settings(ProtocolSettings, prefix="coreset"):
     assignment: Literal["coreset", "exact"] = setting(
         "coreset", "fair assignment of the points (coreset), or of all rows by rounds of prices (exact)", unset=""
     )
-    refine: int = setting(10, "exact: most rounds that move the centers, before rounds of prices", between(0, 50))
+    refine: int = setting(10, "exact: most rounds that move the centers, before rounds of prices", between(0, 20))
     gap: float = setting(1e-4, "exact: relative expected gain at which the rounds of prices stop", between(1e-9, 1))
     price_rounds: int = setting(60, "exact: most rounds of prices", at_least(1))
     robust: bool = setting(False, "leave out sites whose rows lie far from those of all others")
@@ -72,6 +80,13 @@ class Settings(ProtocolSettings, prefix="coreset"):
     groups: int = setting(2, "scenario: number of groups", between(1, 100), data=True)
     dimension: int = setting(10, "scenario: number of columns", between(2, 1000), data=True)
     planted: int = setting(0, "scenario: number of true clusters", at_least(0), words="as many as k", data=True)
+
+    masked: bool = False
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Self:
+        """Return the settings of a run configuration."""
+        return replace(super().of(config), masked=config.get("secure-aggregation", False))
 
     @property
     def libraries(self) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 from server.report.data import Arrays, ResultsError
 from server.report.formatting import listed
 from server.report.previous_run import read_results
-from server.report.protocol import Answer, Config, Meaning, ProtocolReport, higher, lower
+from server.report.protocol import Answer, Config, Meaning, ProtocolReport, Rival, higher, lower
 from server.report.saved_arrays import check_saved
 
 _COVERAGE = re.compile(r"coverage_(\d\d)")
@@ -75,9 +75,17 @@ REPORT = ProtocolReport(
             "smse",
             "{who} predict{s} {n_queries} with a standardized mean squared error of {value}, where 0 is exact and 1 no"
             " better than the mean output",
-            {"smse_alone": "by the best site alone", "smse_full": "by one Gaussian process of all rows"},
-            {"smse_full": "rows in separate places"},
+            {
+                "smse_alone": Rival("by the best site alone", "the best site's own process", "best site"),
+                "smse_full": Rival(
+                    "by one Gaussian process of all rows",
+                    "one Gaussian process of all rows",
+                    "out of reach",
+                    "rows in separate places",
+                ),
+            },
             ("msll", "coverage_95", "rmse"),
+            unit="group of query points",
             also="Their 95 % intervals hold {coverage_95} of the outputs.",
         ),
         Answer("n_queries", "{who} predict{s} {n_queries} with unknown outputs"),

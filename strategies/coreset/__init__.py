@@ -39,6 +39,7 @@ from strategies.coreset.robust import far_sites
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.influence import Influence
+from strategies.secure_aggregation import Masking
 
 __all__ = ["Coreset", "CoresetOutcome", "Settings"]
 
@@ -98,12 +99,15 @@ class Coreset(FusionStrategy):
         centers = ClusterCenters(how, clustering.centers * scale + mean, plain * scale + mean, scale)
         outcome = CoresetOutcome(pool, points, clustering, centers, settings.balance)
         if settings.assignment == "exact":
-            prices = clustering.assignment.prices
+            prices, masking = clustering.assignment.prices, None
+            if settings.masked:
+                masking = Masking("rows", self.min_sites)
             if settings.refine:
                 outcome, prices = yield from refine_centers(
-                    outcome, settings.refine, settings.min_weight, self.min_sites
+                    outcome, settings.refine, settings.min_weight, self.min_sites, masking
                 )
-            return (yield from assign_exactly(outcome, prices, settings.gap, settings.price_rounds, self.min_sites))
+            effort = settings.gap, settings.price_rounds
+            return (yield from assign_exactly(outcome, prices, *effort, self.min_sites, masking))
 
         masses = _masses_by_site(pool, points, index, clustering)
         asks = {site: _ask(centers, pool.summaries[site], own) for site, own in masses.items()}
@@ -185,6 +189,11 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Coreset:
         )
     if settings.assignment == "exact" and settings.k > MOST_PRICED:
         raise FusionError(f"coreset.assignment=exact prices {MOST_PRICED} clusters at most, not {settings.k}")
+    if settings.masked and settings.assignment != "exact":
+        raise FusionError(
+            "secure-aggregation=true masks the sums of coreset.assignment=exact; without them sites send points, which"
+            " are no sums: set coreset.assignment=exact, or leave secure-aggregation out"
+        )
     if config["protocol"] and common.get("repetitions", 1) > 1:
         raise FusionError("a site summarizes its own rows once; leave repetitions out")
     return Coreset(settings=settings, **common)

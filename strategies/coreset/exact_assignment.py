@@ -9,24 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import reduce
-from operator import add
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.coreset.fairness.dual import PriceResponse, Pricing
-from numerics.coreset.fairness.rounding import share_out, whole_targets
-from protocols.coreset.payloads import LARGEST_SUM, Counted, Masses, Moments, Price, Settle, Settled
+from numerics.coreset.fairness.dual import PriceResponse, Pricing, price_points
+from numerics.coreset.fairness.rounding import corrected, corrections_by_site, whole_targets
+from numerics.shared.distances import squared_distances
+from numerics.shared.exact_sum import LARGEST_TERM
+from numerics.shared.threads import single_threaded
+from protocols.coreset.payloads import Counted, Masses, Price, Settle, Settled
 from protocols.wire.payload import PayloadError
-from strategies.conversation import Check, Conversation, Tell
+from strategies.conversation import Check, Conversation
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
+from strategies.coreset.sums import ATTEMPTS, CheckOf, sum_answers
+from strategies.secure_aggregation import Masking
 
 _PATIENCE = 10
 """Number of rounds without better prices after which the search ends."""
-ATTEMPTS = 2
-"""Number of times that a site gets the same ask before it is left out: in many rounds, one answer may be late."""
 SILENT = "left out: it did not answer while all rows were priced"
 """Reason why a site is left out."""
 _ROUNDING = 1e-6
@@ -35,14 +36,20 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class _BestPrices:
-    """The best prices so far, and the assignment of every site's rows at these prices.
+    """The best prices so far, and the assignment of all rows at these prices.
 
     Attributes
     ----------
     shift : ndarray
         ``(H, k)`` prices.
-    masses : dict[str, ndarray]
-        ``(H, k)`` numbers of rows, by site.
+    temperature : float
+        Their softness.
+    masses : ndarray
+        ``(H, k)`` softened numbers of rows.
+    whole : ndarray
+        ``(H, k)`` numbers of rows, rounded by each site.
+    by_site : dict[str, ndarray]
+        The same of each site, where answers are not masked.
     bound : float
         Lower bound of the cost of every fair assignment of all rows.
     gain : float
@@ -50,24 +57,32 @@ class _BestPrices:
     """
 
     shift: Float64[np.ndarray, "H k"]
-    masses: dict[str, Float64[np.ndarray, "H k"]]
+    temperature: float
+    masses: Float64[np.ndarray, "H k"]
+    whole: Int64[np.ndarray, "H k"]
+    by_site: dict[str, Int64[np.ndarray, "H k"]]
     bound: float
     gain: float = np.inf
 
 
 def assign_exactly(
-    outcome: CoresetOutcome, start: Float64[np.ndarray, "H k"], gap: float, most: int, min_sites: int
+    outcome: CoresetOutcome,
+    start: Float64[np.ndarray, "H k"],
+    gap: float,
+    most: int,
+    min_sites: int,
+    masking: Masking | None,
 ) -> Conversation[CoresetOutcome]:
     """Search prices within `gap` of the best, in at most `most` rounds; then ask the sites to assign every row.
 
-    `start` are the first prices.
+    `start` are the first prices. With `masking`, the center sees sums over sites only.
     """
-    pool, best = yield from _search_prices(outcome, start, gap, most, min_sites)
+    pool, best = yield from _search_prices(outcome, start, gap, most, min_sites, masking)
     lost = tuple(site for site in outcome.pool.summaries if site not in pool.summaries)
     outcome = replace(outcome, pool=pool, lost=(*outcome.lost, *lost))
-    by_site = np.stack([best.masses[site] for site in pool.summaries])
-    targets = whole_targets(by_site.sum(axis=0), pool.bounds(outcome.balance), pool.totals)
-    centers = outcome.centers
+    centers, sites = outcome.centers, tuple(pool.summaries)
+    targets = whole_targets(best.masses, pool.bounds(outcome.balance), pool.totals)
+    corrections = corrections_by_site(targets - best.whole, _likely_masses(outcome, best))
     asks = {
         site: Settle(
             **asdict(centers.how),
@@ -76,21 +91,46 @@ def assign_exactly(
             plain=centers.plain,
             scale=centers.scale,
             shift=best.shift,
-            targets=target,
+            temperature=best.temperature,
+            sites=sites,
+            corrections=corrections,
         )
-        for site, target in zip(pool.summaries, share_out(targets, by_site), strict=True)
+        for site in sites
     }
-    check = _check_settled({site: ask.targets.T for site, ask in asks.items()}, outcome.possible_costs())
-    answers: dict[str, Settled] = yield Tell(asks, check=check, measure={"cost_lower": best.bound})
-    counts = {site: answer.counts for site, answer in answers.items()}
-    costs = {site: (answer.cost, answer.plain_cost) for site, answer in answers.items()}
-    outcome = outcome.with_counts(counts, dict.fromkeys(counts, pool.groups), costs)
+    zero = Settled(np.zeros(targets.T.shape, np.int64), 0.0, 0.0)
+    measure = {"cost_lower": best.bound}
+    expected = {
+        site: corrected(best.by_site[site], own) for site, own in zip(sites, corrections, strict=True) if best.by_site
+    }
+    total = yield from sum_answers(asks, zero, _check_settled(outcome, expected), masking, measure=measure)
+    found = total.sum
+    counted = tuple(site for site in sites if site in total.sites)
+    outcome = replace(outcome, total=found.counts, counted=counted, cost=found.cost, plain_cost=found.plain_cost)
     # The bound is of all rows that were priced; it does not hold for fewer.
     return outcome if outcome.unconfirmed else replace(outcome, bound=best.bound, bound_gain=best.gain)
 
 
+def _likely_masses(outcome: CoresetOutcome, best: _BestPrices) -> Float64[np.ndarray, "S H k"]:
+    """Return the masses of each site's points, which are likely those of its rows."""
+    pool, centers = outcome.pool, outcome.centers
+    squared = squared_distances(pool.union.points / centers.scale, centers.fair / centers.scale)
+    with single_threaded():
+        responses = [
+            price_points(
+                squared[place], pool.union.weights[place], pool.union.groups[place], best.shift, best.temperature
+            )
+            for place in pool.slices().values()
+        ]
+    return np.stack([each.masses for each in responses])
+
+
 def _search_prices(
-    outcome: CoresetOutcome, start: Float64[np.ndarray, "H k"], gap: float, most: int, min_sites: int
+    outcome: CoresetOutcome,
+    start: Float64[np.ndarray, "H k"],
+    gap: float,
+    most: int,
+    min_sites: int,
+    masking: Masking | None,
 ) -> Conversation[tuple[PooledCoreset, _BestPrices]]:
     """Search the best prices, round by round. If a site stops answering, the search goes on without its rows."""
     pool, upper_bound = outcome.pool, outcome.upper_bound
@@ -103,7 +143,8 @@ def _search_prices(
             start=start,
             gap=gap,
         )
-        best, silent, rounds = yield from _raise_bound(pricing, pool, outcome.centers, most, (1 - gap) * upper_bound)
+        enough = (1 - gap) * upper_bound
+        best, silent, rounds = yield from _raise_bound(pricing, pool, outcome.centers, most, enough, masking)
         if best is not None and not silent:
             return pool, replace(best, gain=min(pricing.gap_estimate, upper_bound - best.bound))
         start, most, upper_bound = start if best is None else best.shift, max(1, most - rounds), np.inf
@@ -112,7 +153,12 @@ def _search_prices(
 
 
 def _raise_bound(
-    pricing: Pricing, pool: PooledCoreset, centers: ClusterCenters, most: int, enough: float
+    pricing: Pricing,
+    pool: PooledCoreset,
+    centers: ClusterCenters,
+    most: int,
+    enough: float,
+    masking: Masking | None,
 ) -> Conversation[tuple[_BestPrices | None, set[str], int]]:
     """Send prices until they can gain little, until the bound is `enough`, or until a site does not answer.
 
@@ -131,66 +177,63 @@ def _raise_bound(
             temperatures=temperatures,
         )
         measure = {} if best is None else {"cost_lower": best.bound, "gain_expected": pricing.gap_estimate}
-        check = check_masses(pool, shifts)
-        answers: dict[str, Masses] = {}
-        for _ in range(ATTEMPTS):
-            missing = [site for site in pool.summaries if site not in answers]
-            if missing:
-                answers |= yield Tell(dict.fromkeys(missing, ask), check=check, measure=measure)
-                rounds += 1
-        silent = set(pool.summaries) - set(answers)
+        asks = dict.fromkeys(pool.summaries, ask)
+        check_of = _check_masses(pool, shifts)
+        total = yield from sum_answers(asks, _no_masses(shifts), check_of, masking, attempts=ATTEMPTS, measure=measure)
+        rounds += 1
+        silent = set(pool.summaries) - set(total.sites)
         if silent:
             return best, silent, rounds
-        # The pool's order does not depend on the sites' names, so neither do the sums.
-        answers = {site: answers[site] for site in pool.summaries}
-        sums = [sum_over_sites(answers, m) for m in range(len(shifts))]
+        sums = _responses(total.sum)
         before = pricing.bound
         pricing.update(sums)
         idle = 0 if pricing.bound > before else idle + 1
         adopted = [m for m, each in enumerate(sums) if each.masses is pricing.masses]
-        if adopted:  # otherwise none of these prices is better than the earlier ones
-            masses = {site: answer.masses[adopted[0]] for site, answer in answers.items()}
-            best = _BestPrices(pricing.shift, masses, pricing.bound)
+        for m in adopted:  # otherwise none of these prices is better than the earlier ones
+            by_site = {site: answer.whole[m] for site, answer in total.answers.items()}
+            own = total.sum.whole[m], by_site
+            best = _BestPrices(pricing.shift, float(temperatures[m]), pricing.masses, *own, pricing.bound)
         assert best is not None  # noqa: S101 - the first prices are always adopted
     return best, set(), rounds
 
 
-def sum_over_sites(answers: Mapping[str, Masses], m: int) -> PriceResponse:
-    """Add up the sites' answers to the m-th table of prices."""
-    no_sums = np.zeros((0, 0))
-    each = (
-        PriceResponse(
-            float(answer.exact[m]),
-            float(answer.value[m]),
-            answer.masses[m],
-            answer.curvature[m],
-            answer.sums[m] if isinstance(answer, Moments) else no_sums,
-        )
-        for answer in answers.values()
-    )
-    return reduce(add, each)
+def _no_masses(shifts: Float64[np.ndarray, "m H k"]) -> Masses:
+    """Return the answer of a site without rows."""
+    m, H, k = shifts.shape
+    return Masses(np.zeros(m), np.zeros((m, H, k)), np.zeros((m, H, k, k)), np.zeros((m, H, k), np.int64))
+
+
+def _responses(total: Masses) -> list[PriceResponse]:
+    """Return the sums at each table of prices."""
+    parts = zip(total.exact.tolist(), total.masses, total.curvature, strict=True)
+    return [PriceResponse(*each, np.zeros((0, 0))) for each in parts]
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
 
 
-def check_masses(pool: PooledCoreset, shifts: Float64[np.ndarray, "m H k"]) -> Check:
-    """Return the check that masses are those of the site's rows, and that sums are not too large."""
-    totals = pool.totals_by_site
+def _check_masses(pool: PooledCoreset, shifts: Float64[np.ndarray, "m H k"]) -> CheckOf:
+    """Return what checks that masses are those of the sites' rows, and that sums are not too large."""
 
-    def check(site: str, answer: Masses) -> None:
-        if answer.masses.shape != shifts.shape:
-            raise PayloadError(
-                answer.title(), "masses", f"expected the shape {shifts.shape}, got {answer.masses.shape}"
-            )
-        rows = answer.masses.sum(axis=2)
-        if (answer.masses < 0).any() or (np.abs(rows - totals[site]) > _ROUNDING * (1 + totals[site])).any():
-            raise PayloadError(answer.title(), "masses", "do not sum to the numbers of rows of the site's points")
-        largest = max(np.abs(each).max() for each in (answer.exact, answer.value, answer.curvature))
-        if largest > LARGEST_SUM:
-            raise PayloadError(answer.title(), "value", f"expected sums up to {LARGEST_SUM:g}")
+    def check_of(sites_of: Mapping[str, tuple[str, ...]]) -> Check:
+        totals = {name: pool.rows_of(sites) for name, sites in sites_of.items()}
 
-    return check
+        def check(name: str, answer: Masses) -> None:
+            if answer.masses.shape != shifts.shape:
+                raise PayloadError(
+                    answer.title(), "masses", f"expected the shape {shifts.shape}, got {answer.masses.shape}"
+                )
+            off = np.abs(answer.masses.sum(axis=2) - totals[name])
+            if (answer.masses < 0).any() or (off > _ROUNDING * (1 + totals[name])).any():
+                raise PayloadError(answer.title(), "masses", "do not sum to the numbers of rows of the site's points")
+            if (answer.whole < 0).any() or (answer.whole.sum(axis=2) != totals[name]).any():
+                raise PayloadError(answer.title(), "whole", "are not the numbers of rows of the site's points")
+            if max(np.abs(each).max() for each in (answer.exact, answer.curvature)) > LARGEST_TERM:
+                raise PayloadError(answer.title(), "exact", f"expected sums up to {LARGEST_TERM:g}")
+
+        return check
+
+    return check_of
 
 
 def check_counts(expected: Mapping[str, Int64[np.ndarray, "k h"]]) -> Check:
@@ -203,16 +246,24 @@ def check_counts(expected: Mapping[str, Int64[np.ndarray, "k h"]]) -> Check:
     return check
 
 
-def _check_settled(
-    expected: Mapping[str, Int64[np.ndarray, "k h"]], costs: Mapping[str, Float64[np.ndarray, "2 2"]]
-) -> Check:
-    """Return the check of `check_counts`, and that the costs are possible (`CoresetOutcome.possible_costs`)."""
-    check_counts_of = check_counts(expected)
+def _check_settled(outcome: CoresetOutcome, expected: Mapping[str, Int64[np.ndarray, "H k"]]) -> CheckOf:
+    """Return what checks counts and costs (`CoresetOutcome.possible_costs`); of a sum, that all rows are counted."""
+    pool, costs = outcome.pool, outcome.possible_costs()
 
-    def check(site: str, answer: Settled) -> None:
-        check_counts_of(site, answer)
-        for field, (low, high) in zip(("cost", "plain_cost"), costs[site].tolist(), strict=True):
-            if not low <= getattr(answer, field) <= high:
-                raise PayloadError(answer.title(), field, "is not a cost of rows with these points and this movement")
+    def check_of(sites_of: Mapping[str, tuple[str, ...]]) -> Check:
+        def check(name: str, answer: Settled) -> None:
+            totals, wanted = pool.rows_of(sites_of[name]), expected.get(name, answer.counts.T)
+            if not np.array_equal(answer.counts, wanted.T):
+                raise PayloadError(answer.title(), "counts", "are not the numbers of rows that the ask demands")
+            if (answer.counts < 0).any() or (answer.counts.sum(axis=0) != totals).any():
+                raise PayloadError(answer.title(), "counts", "are not the numbers of rows of the sites' points")
+            low, high = np.sum([costs[site] for site in sites_of[name]], axis=0).T
+            for field, least, most in zip(("cost", "plain_cost"), low.tolist(), high.tolist(), strict=True):
+                if not least <= getattr(answer, field) <= most:
+                    raise PayloadError(
+                        answer.title(), field, "is not a cost of rows with these points and this movement"
+                    )
 
-    return check
+        return check
+
+    return check_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
@@ -59,11 +58,13 @@ class CoresetOutcome:
         The centers that sites got.
     balance : float
         Balance alpha, from 0 (no fairness) to 1 (equal shares everywhere).
-    counts : dict[str, ndarray]
-        By site, ``(k, H)`` numbers of rows of each group in each cluster, as the site counted them.
-    costs, plain_costs : dict[str, float]
-        By site, the costs of these rows at the fair and at the plain centers: of rows that go with their points, or
-        after the exact assignment of the rows themselves.
+    total : ndarray
+        ``(k, H)`` numbers of rows of each group in each cluster, over the sites that counted.
+    counted : tuple of str
+        The sites that counted their rows.
+    cost, plain_cost : float
+        Costs of these rows at the fair and at the plain centers: of rows that go with their points, or after the exact
+        assignment of the rows themselves.
     bound : float or None
         Lower bound of the cost of every fair assignment of all rows to these centers; None without exact assignment.
     bound_gain : float
@@ -77,37 +78,33 @@ class CoresetOutcome:
     clustering: Clustering
     centers: ClusterCenters
     balance: float
-    counts: dict[str, Int64[np.ndarray, "k H"]] = field(default_factory=dict)
-    costs: dict[str, float] = field(default_factory=dict)
-    plain_costs: dict[str, float] = field(default_factory=dict)
+    total: Int64[np.ndarray, "k H"] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    counted: tuple[str, ...] = ()
+    cost: float = 0.0
+    plain_cost: float = 0.0
     bound: float | None = None
     bound_gain: float = 0.0
     lost: tuple[str, ...] = ()
 
     def with_counts(
         self,
-        told: Mapping[str, Int64[np.ndarray, "k h"]],
+        counts: Mapping[str, Int64[np.ndarray, "k h"]],
         groups: Mapping[str, tuple[str, ...]],
         costs: Mapping[str, tuple[float, float]],
     ) -> CoresetOutcome:
-        """Return the outcome with the counts that sites told.
+        """Return the outcome with the counts of the sites.
 
         `groups` has the group of each of their columns, and `costs` what their rows cost at the fair and at the plain
         centers, both by site.
         """
         place = {name: number for number, name in enumerate(self.pool.groups)}
         # The pool's order does not depend on the sites' names, so neither do the sums.
-        sites = [site for site in self.pool.summaries if site in told]
-        counts = {}
+        sites = tuple(site for site in self.pool.summaries if site in counts)
+        total = np.zeros((len(self.centers.fair), len(place)), np.int64)
         for site in sites:
-            counts[site] = np.zeros((len(self.centers.fair), len(place)), np.int64)
-            counts[site][:, [place[name] for name in groups[site]]] = told[site]
-        return replace(
-            self,
-            counts=counts,
-            costs={site: costs[site][0] for site in sites},
-            plain_costs={site: costs[site][1] for site in sites},
-        )
+            total[:, [place[name] for name in groups[site]]] += counts[site]
+        cost, plain_cost = (sum(costs[site][which] for site in sites) for which in (0, 1))
+        return replace(self, total=total, counted=sites, cost=cost, plain_cost=plain_cost)
 
     def costs_by_points(self, masses: Mapping[str, PointMasses]) -> dict[str, tuple[float, float]]:
         """Return, by site, what its rows cost at the fair and at the plain centers if every row is where its point is.
@@ -153,27 +150,15 @@ class CoresetOutcome:
             bounds[site] = (roots**2).reshape(2, 2)
         return bounds
 
-    @cached_property
-    def total(self) -> Int64[np.ndarray, "k H"]:
-        """``(k, H)`` numbers of rows of each group in each cluster, over the sites that counted."""
-        H = len(self.pool.groups)
-        no_rows = np.zeros((len(self.centers.fair), H), np.int64)
-        return np.asarray(sum(self.counts.values(), no_rows))
-
     @property
     def unconfirmed(self) -> list[str]:
         """Sites whose points were clustered, and which did not count their rows."""
-        return sorted(site for site in self.pool.summaries if site not in self.counts)
+        return sorted(site for site in self.pool.summaries if site not in self.counted)
 
     @property
     def measure(self) -> dict[str, float]:
         """Numbers for the progress line of the last round."""
         return {"cost": self.cost, "max_violation": self.violation}
-
-    @property
-    def cost(self) -> float:
-        """Cost of the rows of the sites that counted."""
-        return sum(self.costs.values())
 
     @property
     def gap(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -108,10 +108,15 @@ class PooledCoreset:
             for site, place in self.slices().items()
         }
 
+    def rows_of(self, sites: Iterable[str]) -> Int64[np.ndarray, "H"]:
+        """Return the ``(H,)`` numbers of rows of each group over these sites."""
+        none = np.zeros(len(self.groups), np.int64)
+        return np.asarray(sum((self.totals_by_site[site] for site in sites), none))
+
     @cached_property
     def totals(self) -> Int64[np.ndarray, "H"]:
         """``(H,)`` numbers of rows of each group over all sites."""
-        return np.asarray(sum(self.totals_by_site.values(), np.zeros(len(self.groups), np.int64)))
+        return self.rows_of(self.summaries)
 
     def bounds(self, balance: float) -> Bounds:
         """Return the bounds of each group's share of a cluster, for alpha = `balance`."""

@@ -1,14 +1,14 @@
 """Rounds that move the centers: fair Lloyd on sums over all rows (docs/coreset.md, "Refinement").
 
-Each round sends centers and candidate prices. The sites answer as to prices (strategies/coreset/exact_assignment.py),
-and with the sums of their rows at each center. The center takes a Newton step of the prices; a center whose rows are
-nearly fair moves to their mean. The plain centers move by Lloyd's algorithm in the same rounds, so that the price of
-fairness compares centers of the same effort.
+Each round sends centers and candidate prices. The sites answer with whole numbers of their rows at each center, and
+with rounded sums of these rows. The center takes a Newton step of the prices, with the curvature that its points have;
+a center whose rows are nearly fair moves to their mean. The plain centers move by Lloyd's algorithm in the same rounds,
+so that the price of fairness compares centers of the same effort.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -17,16 +17,18 @@ from jaxtyping import Bool, Float64
 from numerics.coreset.fairness.assignment import fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.clustering import Clustering
-from numerics.coreset.fairness.dual import Pricing
+from numerics.coreset.fairness.dual import PriceResponse, Pricing, price_points
 from numerics.shared.distances import squared_distances
 from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import Moments, Refine
 from protocols.wire.payload import PayloadError
-from strategies.conversation import Check, Conversation, Tell
-from strategies.coreset.exact_assignment import ATTEMPTS, SILENT, check_masses, sum_over_sites
+from strategies.conversation import Check, Conversation
+from strategies.coreset.exact_assignment import SILENT
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
+from strategies.coreset.sums import ATTEMPTS, CheckOf, sum_answers
 from strategies.errors import FusionError
+from strategies.secure_aggregation import Masking
 
 UNFAIR = 0.05
 """Share of a center's rows that may be too many or too few of their groups; a center with more stays.
@@ -39,17 +41,16 @@ _ROUNDING = 1e-6
 
 
 def refine_centers(
-    outcome: CoresetOutcome, rounds: int, min_weight: int, min_sites: int
+    outcome: CoresetOutcome, rounds: int, min_weight: int, min_sites: int, masking: Masking | None
 ) -> Conversation[tuple[CoresetOutcome, Float64[np.ndarray, "H k"]]]:
     """Move fair and plain centers until they are still, in so many rounds at most.
 
-    Return the outcome with these centers, and prices to start from.
-
-    A site that does not answer a round twice is left out of all further ones.
+    Return the outcome with these centers, and prices to start from. With `masking`, the center sees sums over sites
+    only. A site that does not answer is left out of all further rounds.
     """
     search = _search(outcome, outcome.clustering.assignment.prices)
-    done, everybody = 0, outcome.pool
-    while done < rounds:
+    everybody = outcome.pool
+    for _ in range(rounds):
         pool, centers = outcome.pool, outcome.centers
         shifts, temperatures = search.candidates()
         ask = Refine(
@@ -61,27 +62,26 @@ def refine_centers(
             temperatures=temperatures,
             plain=centers.plain,
         )
-        check = _check_moments(pool, shifts, centers)
-        answers: dict[str, Moments] = {}
-        for _ in range(ATTEMPTS):
-            missing = [site for site in pool.summaries if site not in answers]
-            if missing and done < rounds:
-                answers |= yield Tell(dict.fromkeys(missing, ask), check=check)
-                done += 1
-        silent = sorted(set(pool.summaries) - set(answers))
+        zero = Moments(
+            np.zeros(shifts.shape, np.int64),
+            np.zeros((len(shifts), *centers.fair.shape)),
+            np.zeros(len(centers.plain), np.int64),
+            np.zeros(centers.plain.shape),
+        )
+        check_of = _check_moments(pool, shifts, centers)
+        total = yield from sum_answers(dict.fromkeys(pool.summaries, ask), zero, check_of, masking, attempts=ATTEMPTS)
+        silent = sorted(set(pool.summaries) - set(total.sites))
         if silent:
             pool = pool.without(dict.fromkeys(silent, SILENT))
             pool.check_enough(min_sites)
             outcome = replace(outcome, pool=pool)
             search = _search(outcome, search.shift)
             continue
-        # The pool's order does not depend on the sites' names, so neither do the sums.
-        answers = {site: answers[site] for site in pool.summaries}
-        sums = [sum_over_sites(answers, m) for m in range(len(shifts))]
+        sums = _responses(outcome, ask, total.sum)
         search.update(sums)
         adopted = next((each for each in sums if each.masses is search.masses), None)
         moves = np.zeros(len(centers.fair), bool)
-        fair, plain = centers.fair, _plain(centers, answers, min_weight)
+        fair, plain = centers.fair, _plain(centers, total.sum, min_weight)
         if adopted is not None:
             moves = movable(adopted.masses, pool.bounds(outcome.balance), min_weight)
             fair = _moved(fair / centers.scale, adopted.sums, adopted.masses.sum(axis=0), moves) * centers.scale
@@ -100,6 +100,22 @@ def _search(outcome: CoresetOutcome, start: Float64[np.ndarray, "H k"]) -> Prici
     scale = outcome.clustering.cost / max(1, int(pool.totals.sum()))
     k = len(outcome.centers.fair)
     return Pricing(pool.bounds(outcome.balance), pool.totals, k, scale, start=start, gap=0.0, cools=False)
+
+
+def _responses(outcome: CoresetOutcome, ask: Refine, total: Moments) -> list[PriceResponse]:
+    """Return what the search for prices takes: numbers of the sites' rows, and the points' curvature.
+
+    Its merit is not a cost, which no site sends, but how few rows are too many or too few of their groups.
+    """
+    points, bounds = outcome.points, outcome.pool.bounds(outcome.balance)
+    squared = squared_distances(points.points / ask.scale, ask.centers / ask.scale)
+    found = []
+    with single_threaded():
+        for whole, sums, *prices in zip(total.whole, total.sums, ask.shifts, ask.temperatures.tolist(), strict=True):
+            masses = whole.astype(np.float64)
+            own = price_points(squared, points.weights, points.groups, *prices)
+            found.append(PriceResponse(-float(_unfair(masses, bounds).sum()), masses, own.curvature, sums))
+    return found
 
 
 def _reassigned(outcome: CoresetOutcome, everybody: PooledCoreset, prices: Float64[np.ndarray, "H k"]) -> Clustering:
@@ -126,8 +142,14 @@ def movable(masses: Float64[np.ndarray, "H k"], bounds: Bounds, min_weight: int)
     array([ True, False, False])
     """
     size = masses.sum(axis=0)
-    excess = np.abs(masses - np.clip(masses, bounds.low[:, None] * size, bounds.high[:, None] * size)).sum(axis=0) / 2
-    return np.asarray((size >= min_weight) & (excess <= UNFAIR * size))
+    return np.asarray((size >= min_weight) & (_unfair(masses, bounds) <= UNFAIR * size))
+
+
+def _unfair(masses: Float64[np.ndarray, "H k"], bounds: Bounds) -> Float64[np.ndarray, "k"]:
+    """Return how many rows of each center are too many or too few of their groups."""
+    size = masses.sum(axis=0)
+    fair = np.clip(masses, bounds.low[:, np.newaxis] * size, bounds.high[:, np.newaxis] * size)
+    return np.asarray(np.abs(masses - fair).sum(axis=0) / 2)
 
 
 def _moved(
@@ -140,47 +162,67 @@ def _moved(
     return np.asarray(np.where(moves[:, np.newaxis], sums / np.where(moves, rows, 1.0)[:, np.newaxis], centers))
 
 
-def _plain(centers: ClusterCenters, answers: Mapping[str, Moments], min_weight: int) -> Float64[np.ndarray, "c d"]:
+def _plain(centers: ClusterCenters, total: Moments, min_weight: int) -> Float64[np.ndarray, "c d"]:
     """Return the plain centers after one step of Lloyd's algorithm."""
-    rows = np.sum([answer.plain_rows for answer in answers.values()], axis=0).astype(np.float64)
-    sums = np.sum([answer.plain_sums for answer in answers.values()], axis=0)
-    return np.asarray(_moved(centers.plain / centers.scale, sums, rows, rows >= min_weight) * centers.scale)
+    rows = total.plain_rows.astype(np.float64)
+    return np.asarray(_moved(centers.plain / centers.scale, total.plain_sums, rows, rows >= min_weight) * centers.scale)
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
 
 
-def _check_moments(pool: PooledCoreset, shifts: Float64[np.ndarray, "m H k"], centers: ClusterCenters) -> Check:
-    """Return the check that sums are possible: of `check_masses`, and by points and movement of the site."""
-    check_of_masses = check_masses(pool, shifts)
+def _check_moments(pool: PooledCoreset, shifts: Float64[np.ndarray, "m H k"], centers: ClusterCenters) -> CheckOf:
+    """Return what checks that rows are those of the sites, and sums possible by their points and movement."""
     unit = centers.scale
 
-    def check(site: str, answer: Moments) -> None:
-        check_of_masses(site, answer)
-        n = int(pool.totals_by_site[site].sum())
-        if (
-            answer.plain_rows.shape != (len(centers.plain),)
-            or (answer.plain_rows < 0).any()
-            or answer.plain_rows.sum() != n
-        ):
-            raise PayloadError(answer.title(), "plain_rows", "are not the rows of the site's points")
-        summary = pool.summaries[site]
-        mean = np.average(summary.points, axis=0, weights=summary.weights)
-        squares = (summary.weights @ (summary.points - mean) ** 2 + summary.movement) / unit**2
-        # A site rounds to its own `min_weight` standard deviations, and sends no lighter point.
-        step = summary.weights.min() * np.sqrt(squares / n)
-        slack = _ROUNDING * (1 + n * (np.abs(mean / unit) + np.sqrt(squares / n)))
-        for field, rows, sums in (
-            ("sums", answer.masses.sum(axis=1), answer.sums),
-            ("plain_sums", answer.plain_rows[np.newaxis], answer.plain_sums[np.newaxis]),
-        ):
-            if sums.shape != (*rows.shape, len(unit)):
-                raise PayloadError(answer.title(), field, f"expected the shape {(*rows.shape, len(unit))}")
-            far = np.abs(sums - rows[..., np.newaxis] * mean / unit)
-            # Cauchy and Schwarz: no rows of the site lie farther from its mean together.
-            possible = np.sqrt(rows[..., np.newaxis] * squares) + step / 2 + slack
-            whole = np.abs(sums.sum(axis=1) - n * mean / unit) > rows.shape[1] * (step / 2 + slack)
-            if not (far <= possible).all() or whole.any():
-                raise PayloadError(answer.title(), field, "are not sums of rows with these points and this movement")
+    def check_of(sites_of: Mapping[str, tuple[str, ...]]) -> Check:
+        def check(name: str, answer: Moments) -> None:
+            sites = sites_of[name]
+            totals = pool.rows_of(sites)
+            n = int(totals.sum())
+            own = answer.whole.shape == shifts.shape and (answer.whole >= 0).all()
+            if not own or (answer.whole.sum(axis=2) != totals).any():
+                raise PayloadError(answer.title(), "whole", "are not the numbers of rows of the sites' points")
+            plain = answer.plain_rows
+            if plain.shape != (len(centers.plain),) or (plain < 0).any() or plain.sum() != n:
+                raise PayloadError(answer.title(), "plain_rows", "are not the rows of the sites' points")
+            mean, squares = _moments(pool, sites, unit)
+            # A site rounds to its own `min_weight` standard deviations, and sends no lighter point.
+            step = sum(_step(pool, site, unit) for site in sites)
+            slack = step / 2 + _ROUNDING * (1 + n * (np.abs(mean) + np.sqrt(squares / n)))
+            for field, rows, sums in (
+                ("sums", answer.whole.sum(axis=1), answer.sums),
+                ("plain_sums", plain[np.newaxis], answer.plain_sums[np.newaxis]),
+            ):
+                if sums.shape != (*rows.shape, len(unit)):
+                    raise PayloadError(answer.title(), field, f"expected the shape {(*rows.shape, len(unit))}")
+                far = np.abs(sums - rows[..., np.newaxis] * mean)
+                # Cauchy and Schwarz: no rows of the sites lie farther from their mean together. Every group's rows at a
+                # site are rounded to whole ones.
+                most = rows[..., np.newaxis] + len(totals) * len(sites)
+                whole = np.abs(sums.sum(axis=1) - n * mean) > rows.shape[1] * slack
+                if (far > np.sqrt(most * squares) + slack).any() or whole.any():
+                    raise PayloadError(
+                        answer.title(), field, "are not sums of rows with these points and this movement"
+                    )
 
-    return check
+        return check
+
+    return check_of
+
+
+def _moments(
+    pool: PooledCoreset, sites: Sequence[str], unit: Float64[np.ndarray, "d"]
+) -> tuple[Float64[np.ndarray, "d"], Float64[np.ndarray, "d"]]:
+    """Return the mean of the sites' rows, and the sum of their squared distances from it, in each column."""
+    own = [pool.summaries[site] for site in sites]
+    points, weights = np.concatenate([each.points for each in own]), np.concatenate([each.weights for each in own])
+    mean = np.average(points, axis=0, weights=weights)
+    squares = weights @ (points - mean) ** 2 + sum(each.movement for each in own)
+    return mean / unit, np.asarray(squares / unit**2)
+
+
+def _step(pool: PooledCoreset, site: str, unit: Float64[np.ndarray, "d"]) -> Float64[np.ndarray, "d"]:
+    """Return the largest step to which a site may round its sums."""
+    summary = pool.summaries[site]
+    return np.asarray(summary.weights.min() * np.sqrt(_moments(pool, (site,), unit)[1] / summary.weights.sum()))

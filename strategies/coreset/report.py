@@ -25,7 +25,7 @@ def metrics_of(outcome: CoresetOutcome) -> dict[str, float]:
     """Return the metrics of `report.json` by name (docs/coreset.md)."""
     pool, clustering = outcome.pool, outcome.clustering
     summaries = pool.summaries.values()
-    cost, unfair = outcome.cost, sum(outcome.plain_costs.values())
+    cost, unfair = outcome.cost, outcome.plain_cost
     metrics = {
         "cost": cost,
         "cost_coreset": clustering.cost,

@@ -11,9 +11,8 @@ from numerics.gp.calibration import BINS
 from protocols.gp.payloads import Calibrate, Residuals
 from protocols.wire.payload import PayloadError
 from strategies.conversation import Check, Conversation, Tell
-from strategies.gp.hyperparameters import as_answer
 from strategies.gp.model import Model
-from strategies.secure_aggregation import Masking
+from strategies.secure_aggregation import Masking, as_answer
 
 
 def residual_counts(model: Model, masking: Masking | None = None) -> Conversation[Int64[np.ndarray, "50"]]:

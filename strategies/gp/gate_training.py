@@ -14,8 +14,7 @@ from protocols.wire.payload import PayloadError
 from strategies.conversation import Check, Conversation, Tell
 from strategies.errors import FusionError
 from strategies.gp.expert_registry import ExpertRegistry
-from strategies.gp.hyperparameters import as_answer
-from strategies.secure_aggregation import Masking
+from strategies.secure_aggregation import Masking, as_answer
 
 
 def train(

@@ -14,11 +14,10 @@ from numerics.gp.likelihood import start_theta, theta_bounds
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import LARGEST, NO_VALUE, Evaluate, Likelihood, Moments
 from protocols.wire.payload import PayloadError
-from protocols.wire.vector_encoding import Sum
 from strategies.conversation import Check, Conversation, Tell
 from strategies.errors import FusionError
 from strategies.gp.expert_registry import ExpertRegistry, own_choice
-from strategies.secure_aggregation import Masking, Total
+from strategies.secure_aggregation import Masking, as_answer
 
 ROUNDING = 1e-8
 """Largest negative eigenvalue, in size, that rounding gives a positive semidefinite matrix of numbers up to 1."""
@@ -142,15 +141,6 @@ def _no_likelihood(thetas: Float64[np.ndarray, "c p"]) -> Likelihood:
     n_candidates, size = thetas.shape
     upper = np.zeros((n_candidates, size * (size + 1) // 2))
     return Likelihood(np.zeros(n_candidates), np.zeros_like(thetas), upper)
-
-
-def as_answer(total: Total[Sum], check: Check) -> dict[str, Sum]:
-    """Return a sum as the answer of one site, and check it as such. A fault in it cannot be traced to a site."""
-    try:
-        check(total.name, total.sum)
-    except PayloadError as error:
-        raise FusionError(f"secure-aggregation: {total.name} is impossible for their rows ({error})") from None
-    return {total.name: total.sum}
 
 
 def _evaluations(answer: Likelihood) -> Evaluations:

@@ -12,8 +12,8 @@ from protocols.gp.payloads import Errors, Validate
 from protocols.wire.payload import PayloadError
 from strategies.conversation import Check, Conversation, Tell
 from strategies.gp.expert_registry import ExpertRegistry
-from strategies.gp.hyperparameters import Fit, as_answer
-from strategies.secure_aggregation import Masking
+from strategies.gp.hyperparameters import Fit
+from strategies.secure_aggregation import Masking, as_answer
 
 
 def choose(

@@ -24,6 +24,8 @@ from server import app as server_app
 from server.report.data import Report
 from server.results import load
 from strategies.errors import FusionError
+from tests.support.coreset_sites import own_data_config as clustering_config
+from tests.support.coreset_sites import patients, split_over_sites, write_files
 from tests.support.gp_sites import TARGET, own_data_config, write_world
 from tests.support.grid import Clock, config
 from tests.support.runs import make_grid, run, run_over
@@ -46,6 +48,12 @@ def gp(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     settings: dict[str, Any] = {"gp__gate": "dnn", "gp__gate_rounds": 3, "gp__fit_rounds": 3, "gp__candidates": 3}
     settings |= {"secure_aggregation": True, "gp__queries": str(folder / "_test.csv"), **changes}
     return own_data_config(tmp_path, folder, **settings)
+
+
+def coreset(tmp_path: Path, **changes: Any) -> dict[str, Any]:
+    folder = write_files(tmp_path / "wards", split_over_sites(patients(96), names="abcd"))
+    settings = {"coreset__assignment": "exact", "coreset__refine": 2, "coreset__price_rounds": 2, "coreset__k": 2}
+    return clustering_config(tmp_path, folder, **{"secure_aggregation": True, **settings, **changes})
 
 
 def assert_same(path: Path, expected: Path) -> Report:
@@ -93,6 +101,19 @@ def test_gp_is_the_same_bit_for_bit(tmp_path: Path) -> None:
     assert_same(run(settings, 4), run({**settings, "secure-aggregation": False}, 4))
 
 
+def test_coreset_is_the_same_bit_for_bit(tmp_path: Path) -> None:
+    """Every row is in the same cluster, too, although the center sees points and no other numbers of a site."""
+    settings = coreset(tmp_path)
+    masked, titles = crossed(settings)
+    assert not set(titles) & {"coreset.Masses", "coreset.Moments", "coreset.Settled"}
+    assert {"coreset.Summary", "secure_aggregation.Hidden"} <= set(titles)
+    plain = run({**settings, "secure-aggregation": False}, 4)
+    assert_same(masked, plain)
+    for site in "abcd":
+        own = Path("sites") / site / "clusters.csv"
+        assert (masked / own).read_bytes() == (plain / own).read_bytes()
+
+
 def test_sites_may_hold_different_clusterings(tmp_path: Path) -> None:
     settings = bc3e(tmp_path, protocol="bc3e", data=str(labels(tmp_path / "files", 3)))
     assert_same(run(settings, 3), run({**settings, "secure-aggregation": False}, 3))
@@ -101,19 +122,19 @@ def test_sites_may_hold_different_clusterings(tmp_path: Path) -> None:
 # -- what crosses -----------------------------------------------------------------------------------------------------
 
 
-def crossed(tmp_path: Path, settings: dict[str, Any]) -> list[str]:
-    """Titles of the payloads that left a site."""
+def crossed(settings: dict[str, Any]) -> tuple[Path, list[str]]:
+    """Results of a run, and titles of the payloads that left a site."""
     grid = make_grid(settings, 4)
-    run_over(grid, settings)
+    path = run_over(grid, settings)
     titles = []
     for direction, content in grid.crossed:
         scalars = [content[name] for name in content if name.endswith(".scalars")]
         titles += [str(each["parcel"][1]) for each in scalars if direction == "from_site"]  # type: ignore[index]
-    return titles
+    return path, titles
 
 
 def test_no_single_statistics_cross(tmp_path: Path) -> None:
-    assert set(crossed(tmp_path, bc3e(tmp_path))) == {
+    assert set(crossed(bc3e(tmp_path))[1]) == {
         *("bc3e.Holdings", "bc3e.Tally"),
         *(
             "secure_aggregation.Keys",
@@ -124,8 +145,24 @@ def test_no_single_statistics_cross(tmp_path: Path) -> None:
     }
 
 
+def test_a_number_of_instances_crosses_as_a_power_of_four(tmp_path: Path) -> None:
+    """How many instances the sites have together is in the masked sums, and nowhere else how many one has."""
+    settings = bc3e(tmp_path, bc3e__abstain=0.9)
+    grid = make_grid(settings, 4)
+    masked, _ = load(run_over(grid, settings))
+    told = [
+        dict(content)[name]["instances"]
+        for direction, content in grid.crossed
+        for name in content
+        if direction == "from_site" and name.endswith(".scalars") and "instances" in dict(content)[name]
+    ]
+    assert told == [256] * 4
+    plain, _ = load(run({**settings, "secure-aggregation": False}, 4))
+    assert masked.metrics == plain.metrics
+
+
 def test_no_single_likelihood_or_slope_crosses(tmp_path: Path) -> None:
-    titles = set(crossed(tmp_path, gp(tmp_path)))
+    titles = set(crossed(gp(tmp_path))[1])
     assert not titles & {"gp.Errors", "gp.Likelihood", "gp.Residuals", "gp.Slope"}
     assert {"gp.Moments", "gp.Predictions", "secure_aggregation.Hidden"} <= titles
 
@@ -139,6 +176,14 @@ def test_site_that_falls_silent_is_left_out(tmp_path: Path, first: int) -> None:
     assert any(line.startswith(f"round {first}: no answer") for lines in report.missing.values() for line in lines)
     assert np.isfinite(arrays["alpha"]).all()
     assert report.metrics["rounds_to_converge"] == 3
+
+
+def test_rows_of_a_site_that_falls_silent_are_in_no_later_sum(tmp_path: Path) -> None:
+    """Neither where centers move nor where rows are assigned; the answer that it has masked is of use to nobody."""
+    for first in (6, 12):
+        report, arrays = load(run(coreset(tmp_path), 4, tamper=silent(2, range(first, 1000))))
+        assert any(line.startswith(f"round {first}: no answer") for lines in report.missing.values() for line in lines)
+        assert arrays["counts"].sum() == 72
 
 
 def test_gp_goes_on_without_a_site_that_falls_silent(tmp_path: Path) -> None:
@@ -287,11 +332,16 @@ def test_site_masks_only_what_its_policy_allows(tmp_path: Path) -> None:
 # -- configuration ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("protocol", ["coreset", "residual", "sec"])
+@pytest.mark.parametrize("protocol", ["residual", "sec"])
 def test_protocols_that_do_not_sum_are_refused(tmp_path: Path, protocol: str) -> None:
     settings = config(tmp_path, protocol=protocol, data=str(tmp_path), target=TARGET, secure_aggregation=True)
-    with pytest.raises(ConfigError, match=r"secure-aggregation=true is for bc3e \(bc3e\.distribution=row\) and gp"):
+    with pytest.raises(ConfigError, match=r"secure-aggregation=true is for bc3e \(bc3e\.distribution=row\), coreset"):
         run(settings, 3)
+
+
+def test_points_are_no_sums(tmp_path: Path) -> None:
+    with pytest.raises(FusionError, match=r"points, which are no sums: set coreset\.assignment=exact"):
+        run(coreset(tmp_path, coreset__assignment="coreset"), 4)
 
 
 @pytest.mark.parametrize("distribution", ["column", "arbitrary"])

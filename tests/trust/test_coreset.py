@@ -249,13 +249,15 @@ def test_groups_that_were_not_told_are_refused(tmp_path: Path) -> None:
 
 
 def settle(groups: tuple[str, ...], **changes: Any) -> Settle:
-    """An honest ask: every row of the clinic to the first center."""
-    rows = split_over_sites(patients())["clinic"]["sex"].value_counts()[list(groups)].to_numpy()
-    targets = np.stack([rows, np.zeros(len(rows), np.int64)], axis=1)
-    return replace(Settle(*HOW, groups, CENTERS, CENTERS, UNIT, np.zeros((len(rows), 2)), targets), **changes)
+    """An honest ask: by its prices every row of the clinic goes to the first center, and one then to the other."""
+    shift = np.tile([0.0, 1e12], (len(groups), 1))
+    corrections = np.zeros((1, *shift.shape), np.int64)
+    corrections[0, 0] = [-1, 1]
+    honest = Settle(*HOW, groups, CENTERS, CENTERS, UNIT, shift, COLD, ("clinic",), corrections)
+    return replace(honest, **changes)
 
 
-def test_prices_and_targets_of_other_shapes_are_refused(tmp_path: Path) -> None:
+def test_prices_and_corrections_of_other_shapes_are_refused(tmp_path: Path) -> None:
     site, summary = begun(tmp_path, **PRICES)
     groups = summary.groups
     assert ask(site, priced(groups)).masses.sum() == 120
@@ -271,18 +273,22 @@ def test_prices_and_targets_of_other_shapes_are_refused(tmp_path: Path) -> None:
     for changes in changed:
         assert_refused(site, priced(groups, **changes))
     honest = settle(groups)
-    np.testing.assert_array_equal(ask(site, honest).counts, honest.targets.T)
+    rows = split_over_sites(patients())["clinic"]["sex"].value_counts()[list(groups)].to_numpy()
+    np.testing.assert_array_equal(ask(site, honest).counts, [rows - [1, 0], [1, 0]])
     changed = [
-        {"targets": honest.targets[:, :1]},
+        {"corrections": honest.corrections[..., :1]},
         {"shift": np.zeros((2, 3))},
-        {"targets": honest.targets + np.array([[1, -1]])},
+        {"shift": 1e150 * honest.shift},
+        {"temperature": 0.0},
+        {"sites": ("practice",)},
+        {"sites": ("clinic", "clinic"), "corrections": np.repeat(honest.corrections, 2, axis=0)},
+        {"corrections": honest.corrections + np.array([1, 0])},
+        {"corrections": 1000 * honest.corrections},
         {"plain": CENTERS[:0]},
         {"plain": 1e60 * CENTERS},
     ]
     for changes in changed:
         assert_refused(begun(tmp_path, **PRICES)[0], replace(honest, **changes))
-    one_more = honest.targets + np.array([[1, 0], [0, 0]])
-    assert_refused(begun(tmp_path, **PRICES)[0], replace(honest, targets=one_more), Fault.DATA_CHANGED)
 
 
 # -- a center that goes back on its word ------------------------------------------------------------------------------
@@ -519,10 +525,12 @@ MASSES: dict[str, tuple[str, Callable[[Masses], dict[str, Any]]]] = {
     "negative rows": ("masses", lambda m: {"masses": moved(m.masses)}),
     "another number of tables": (
         "masses",
-        lambda m: {name: np.repeat(getattr(m, name), 2, axis=0) for name in ("exact", "value", "masses", "curvature")},
+        lambda m: {name: np.repeat(getattr(m, name), 2, axis=0) for name in ("exact", "masses", "curvature", "whole")},
     ),
-    "a sum beyond all measure": ("value", lambda m: {"exact": m.exact + 1e150}),
-    "a curvature beyond all measure": ("value", lambda m: {"curvature": m.curvature - 1e150}),
+    "whole rows that are not there": ("whole", lambda m: {"whole": m.whole + 1}),
+    "negative whole rows": ("whole", lambda m: {"whole": moved(m.whole)}),
+    "a sum beyond all measure": ("exact", lambda m: {"exact": m.exact + 1e150}),
+    "a curvature beyond all measure": ("exact", lambda m: {"curvature": m.curvature - 1e150}),
 }
 
 
@@ -561,7 +569,8 @@ MOMENTS: dict[str, tuple[str, Callable[[Moments], dict[str, Any]]]] = {
     "plain sums of rows that lie elsewhere": ("plain_sums", lambda m: {"plain_sums": m.plain_sums * 3}),
     "rows that are not there": ("plain_rows", lambda m: {"plain_rows": m.plain_rows + 1}),
     "negative rows": ("plain_rows", lambda m: {"plain_rows": m.plain_rows + np.array([500, -500, 0])}),
-    "masses that are not those of the rows": ("masses", lambda m: {"masses": m.masses * 1.1}),
+    "masses that are not those of the rows": ("whole", lambda m: {"whole": m.whole + 1}),
+    "negative masses": ("whole", lambda m: {"whole": moved(m.whole)}),
 }
 
 

@@ -44,9 +44,6 @@ class PriceResponse:
     ----------
     exact : float
         Sum of ``w_p min_c (d_pc + s_hc)``.
-    value : float
-        Sum with the smoothed minimum, which is not larger. Its derivatives by the prices are `masses` and
-        ``-curvature``.
     masses : ndarray
         ``(H, k)`` mass of each group at each center.
     curvature : ndarray
@@ -54,27 +51,30 @@ class PriceResponse:
         in point p. At temperature 0 it is 0, and the masses are those of the best centers.
     sums : ndarray
         ``(k, d)`` sum ``sum_p w_p q_p x_p`` of the points' coordinates at each center; d is 0 if they were not given.
+    value : float
+        Sum with the smoothed minimum, which is not larger than `exact`. Its derivatives by the prices are `masses` and
+        ``-curvature``. NaN if it is not known: no search needs it.
 
     Examples
     --------
-    >>> site = PriceResponse(3.0, 3.0, np.array([[2.0]]), np.zeros((1, 1, 1)), np.zeros((1, 0)))
+    >>> site = PriceResponse(3.0, np.array([[2.0]]), np.zeros((1, 1, 1)), np.zeros((1, 0)))
     >>> (site + site).masses
     array([[4.]])
     """
 
     exact: float
-    value: float
     masses: Float64[np.ndarray, "H k"]
     curvature: Float64[np.ndarray, "H k k"]
     sums: Float64[np.ndarray, "k d"]
+    value: float = np.nan
 
     def __add__(self, other: PriceResponse) -> PriceResponse:
         return PriceResponse(
             self.exact + other.exact,
-            self.value + other.value,
             self.masses + other.masses,
             self.curvature + other.curvature,
             self.sums + other.sums,
+            self.value + other.value,
         )
 
 
@@ -141,7 +141,7 @@ def price_points(
             masses[group] += w @ shares
             if x.shape[1]:
                 sums += shares.T @ (w[:, None] * x[part])
-    return PriceResponse(exact, value, masses, curvature, sums)
+    return PriceResponse(exact, masses, curvature, sums, value)
 
 
 def _smooth(

@@ -16,7 +16,8 @@ from numerics.coreset.fairness.flow import flow_within
 
 WHOLE = 1e-4
 """Distance from a whole number, in rows, that counts as rounding of a linear program."""
-_SCALINGS = 200
+_LIKELY = 1e-3
+"""Likely rows of a site at a center where none is expected."""
 
 
 def near_whole(masses: Float64[np.ndarray, "v"]) -> Float64[np.ndarray, "v"]:
@@ -89,63 +90,84 @@ def whole_targets(
     return targets
 
 
-def share_out(targets: Int64[np.ndarray, "H k"], masses: Float64[np.ndarray, "S H k"]) -> Int64[np.ndarray, "S H k"]:
-    """Divide the targets among the sites, close to each site's own masses.
+def whole_rows(masses: Float64[np.ndarray, "H k"]) -> Int64[np.ndarray, "H k"]:
+    """Round a site's masses to whole rows, as many of each group as the masses sum to.
 
-    The masses are scaled by rows and columns in turn until their sums are nearly right, and then rounded with the least
-    sum of absolute differences.
+    Examples
+    --------
+    >>> whole_rows(np.array([[1.9, 0.6, 0.5], [0.0, 0.0, 0.0]]))
+    array([[2, 1, 0],
+           [0, 0, 0]])
+    """
+    totals = np.rint(masses.sum(axis=1)).astype(np.int64)
+    return np.stack([_rounded_shares(own, total) for own, total in zip(masses, totals.tolist(), strict=True)])
+
+
+def corrections_by_site(
+    missing: Int64[np.ndarray, "H k"], masses: Float64[np.ndarray, "S H k"]
+) -> Int64[np.ndarray, "S H k"]:
+    """Divide corrections among sites whose own masses are not known exactly.
+
+    Rows are taken from sites in proportion to their likely rows at the center, as from a site that has none nothing can
+    be taken.
 
     Parameters
     ----------
-    targets : ndarray
-        ``(H, k)`` whole masses of all sites together.
+    missing : ndarray
+        ``(H, k)`` rows that all sites together lack at each center, negative where there are too many; those of each
+        group sum to 0.
     masses : ndarray
-        ``(S, H, k)`` masses of each site; over the centers they sum, up to rounding errors, to the site's rows of each
-        group.
+        ``(S, H, k)`` likely masses of each site.
 
     Returns
     -------
     ndarray
-        ``(S, H, k)`` whole masses of each site, which sum to its rows of each group, and over the sites to the targets.
-
-    Raises
-    ------
-    ValueError
-        If the sites and the targets have different numbers of rows of a group.
+        ``(S, H, k)``, which sum to `missing` over the sites, and to 0 over the centers.
 
     Examples
     --------
-    >>> share_out(np.array([[3, 1]]), np.array([[[1.9, 0.1]], [[1.2, 0.8]]]))
-    array([[[2, 0]],
-    <BLANKLINE>
-           [[1, 1]]])
+    >>> corrections_by_site(np.array([[1, -1]]), np.array([[[9.0, 0.0]], [[4.0, 6.0]]]))[:, 0]
+    array([[ 0,  0],
+           [ 1, -1]])
     """
-    S, H, k = masses.shape
-    rows = np.rint(masses.sum(axis=2)).astype(np.int64)
-    if (rows.sum(axis=0) != targets.sum(axis=1)).any():
-        raise ValueError("the sites' rows of some group are not as many as the targets ask for")
-    scaled = _scale(masses, rows, targets)
-    down = np.floor(near_whole(scaled.ravel()))
-    fraction = np.maximum(scaled.ravel() - down, 0.0)
-    # For each site, group and center: the mass rounded down, at cost 0; one more unit; and further ones, at cost 2.
-    tail = np.repeat(np.arange(S * H), k)
-    head = S * H + np.tile(np.arange(H * k), S)
-    many = np.repeat(rows.ravel(), k)
-    flow = flow_within(
-        np.tile(tail, 3),
-        np.tile(head, 3),
-        np.zeros(3 * S * H * k, np.int64),
-        np.concatenate([np.minimum(down.astype(np.int64), many), np.ones(S * H * k, np.int64), many]),
-        np.concatenate([np.zeros(S * H * k), 2 * (1 - fraction), np.full(S * H * k, 2.0)]),
-        np.concatenate([rows.ravel(), -targets.ravel()]),
-    )
-    assert flow is not None  # noqa: S101 - any site may send any of its rows to any center
-    parts: Int64[np.ndarray, "S H k"] = flow.reshape(3, S, H, k).sum(axis=0)
-    return parts
+    S, _, k = masses.shape
+    corrections = np.zeros(masses.shape, np.int64)
+    for h, own in enumerate(missing):
+        taken = np.stack([_rounded_shares(masses[:, h, c] + _LIKELY, max(0, -int(own[c]))) for c in range(k)])
+        corrections[:, h] -= taken.T
+        # The same site gives a row elsewhere: one row from one center to another.
+        givers = np.repeat(np.tile(np.arange(S), k), taken.ravel())
+        np.add.at(corrections[:, h], (givers, np.repeat(np.arange(k), np.maximum(own, 0))), 1)
+    return corrections
+
+
+def corrected(own: Int64[np.ndarray, "H k"], corrections: Int64[np.ndarray, "H k"]) -> Int64[np.ndarray, "H k"]:
+    """Correct a site's whole masses as far as it has the rows.
+
+    Parameters
+    ----------
+    own : ndarray
+        ``(H, k)`` not negative.
+    corrections : ndarray
+        ``(H, k)`` those of each group sum to 0.
+
+    Examples
+    --------
+    One of three rows can be taken from the last center:
+
+    >>> corrected(np.array([[4, 0, 1]]), np.array([[2, 1, -3]]))
+    array([[5, 0, 0]])
+    """
+    wanted, given = np.maximum(-corrections, 0), np.maximum(corrections, 0)
+    taken = np.minimum(wanted, own)
+    before = np.cumsum(given, axis=1) - given
+    return np.asarray(own - taken + np.clip(taken.sum(axis=1, keepdims=True) - before, 0, given))
 
 
 def _rounded_shares(masses: Float64[np.ndarray, "k"], total: int) -> Int64[np.ndarray, "k"]:
     """Scale to the total, and round to whole numbers with that sum, the largest remainders up."""
+    if not total:
+        return np.zeros(len(masses), np.int64)
     scaled = near_whole(masses * (total / masses.sum()))
     whole: Int64[np.ndarray, "k"] = np.floor(scaled).astype(np.int64)
     order = np.argsort(whole - scaled, kind="stable")
@@ -180,21 +202,3 @@ def _nearest_fair(
     up, down = np.split(np.asarray(solution.x), 2)
     fair: Float64[np.ndarray, "H k"] = np.maximum(flat + up - down, 0.0).reshape(H, k)
     return fair
-
-
-def _scale(
-    masses: Float64[np.ndarray, "S H k"], rows: Int64[np.ndarray, "S H"], targets: Int64[np.ndarray, "H k"]
-) -> Float64[np.ndarray, "S H k"]:
-    """Scale the masses so that their sums over centers are the rows, and over sites nearly the targets."""
-    scaled = masses
-    for _ in range(_SCALINGS):
-        scaled = scaled * _ratio(targets, scaled.sum(axis=0))
-        scaled = scaled * _ratio(rows, scaled.sum(axis=2))[..., None]
-        if np.abs(scaled.sum(axis=0) - targets).max(initial=0.0) <= WHOLE:
-            break
-    return scaled
-
-
-def _ratio(target: Int64[np.ndarray, "*s"], sums: Float64[np.ndarray, "*s"]) -> Float64[np.ndarray, "*s"]:
-    ratio: Float64[np.ndarray, "*s"] = np.divide(target, sums, out=np.zeros(sums.shape), where=sums > 0)
-    return ratio

@@ -22,6 +22,7 @@ from consilience.flower_programs import LaunchError
 from consilience.local_federation import LocalSite, federation, read_sites
 from consilience.processes import is_free
 from consilience.run_request import federated_run
+from tests.support.parameters import few
 
 RUNNER = CliRunner()
 
@@ -197,7 +198,7 @@ def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "fed").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", few([signal.SIGINT, signal.SIGHUP, signal.SIGTERM], 2))
 def test_a_signal_ends_all_and_is_no_failure(
     files: Path, pretend: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:

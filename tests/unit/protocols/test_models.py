@@ -569,7 +569,7 @@ def test_one_unsound_part_among_sound_ones_is_found_by_sender_and_receiver(
     with pytest.raises(ModelError, match=words):
         encode_model(model)
     with monkeypatch.context() as careless:
-        careless.setattr(wire, "check_regressor", lambda _: P)
+        careless.setattr(wire, "check_predictor", lambda *_: P)
         data = encode_model(model)
     _refused(data, words, monkeypatch)
 
@@ -711,7 +711,7 @@ def test_damaged_files_are_models_or_refused(name: str) -> None:
     data = _encoded(name)
     members = _read(data)
     refused = 0
-    for trial in range(120):
+    for trial in range(60):
         if trial % 3 == 0:
             damaged = data.copy()
             damaged[rng.integers(len(data), size=rng.integers(1, 4))] ^= np.uint8(1 << rng.integers(8))

@@ -150,8 +150,8 @@ def test_secure_aggregation_is_refused_where_nothing_is_summed() -> None:
     with pytest.raises(ConfigError) as refused:
         check_sums(config, "sec")
     assert str(refused.value) == (
-        "secure-aggregation=true is for bc3e (bc3e.distribution=row) and gp; the fusion center of sec needs what"
-        " each site says, not the sum: leave it out"
+        "secure-aggregation=true is for bc3e (bc3e.distribution=row), coreset (coreset.assignment=exact) and gp; the"
+        " fusion center of sec needs what each site says, not the sum: leave it out"
     )
 
 

@@ -23,6 +23,7 @@ from common.skops_import import skops_io
 from numerics.shared.regressors import METHODS
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask
+from tests.support.parameters import few
 
 FULL = (
     "sklearn.ensemble.ExtraTreesRegressor(n_estimators=5)",
@@ -108,7 +109,7 @@ def test_what_a_site_is_told_has_no_full_name() -> None:
 # -- fits -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("p", [1, 3])
+@pytest.mark.parametrize("p", few([3, 1]))
 @pytest.mark.parametrize("text", AGENTS)
 def test_every_method_fits_predicts_and_is_kept(text: str, p: int) -> None:
     x, target = rows(p=p)
@@ -143,7 +144,7 @@ def test_fewer_rows_than_two_leaves(text: str, n: int) -> None:
         np.testing.assert_allclose(said, target.mean())
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1e12])
+@pytest.mark.parametrize("scale", few([1e-12, 1e12]))
 @pytest.mark.parametrize("text", METHODS)
 def test_residuals_of_any_size(text: str, scale: float) -> None:
     x, target = rows()

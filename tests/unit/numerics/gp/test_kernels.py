@@ -15,6 +15,7 @@ from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.kernels import LENGTH_BOUNDS, Kernel
 from numerics.gp.likelihood import evaluate, factor, fit_one, start_theta, theta_bounds
 from numerics.gp.radial_kernels import Matern, SquaredExponential
+from tests.support.parameters import few
 
 SHARED = Path(os.environ.get("CONSILIENCE_DATA") or Path(__file__).resolve().parents[5] / "shared" / "data")
 CLOSED = ["se", "matern12", "matern32", "matern52"]
@@ -45,7 +46,7 @@ def slopes(function: Callable[[Array], Array | float], at: Array, step: float = 
     return np.stack([(np.asarray(function(at + e)) - function(at - e)) / (2 * step) for e in units], axis=-1)
 
 
-@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("d", few([3, 1]))
 @pytest.mark.parametrize("text", [*CLOSED, *WRITTEN])
 class TestEveryKernel:
     """What the rest of the protocol relies on, whatever the kernel."""

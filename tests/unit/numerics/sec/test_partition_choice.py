@@ -9,6 +9,7 @@ from numerics.sec.cluster_assignment import same_partition
 from numerics.sec.partition_choice import MixtureLosses, choose_partition, set_aside
 from numerics.sec.similarity import complete, dissimilarity, similarity
 from numerics.sec.spectral import partitions
+from tests.support.parameters import few
 
 SLOPES = np.random.default_rng(5).normal(size=(8, 6))
 
@@ -50,7 +51,7 @@ def choose(mixtures: MixtureLosses) -> np.ndarray:
     [[0] * 8, [0, 1] * 5, [0, 1, 2, 3] * 4, [0] * 10 + [1, 1, 2, 2, 3, 3], list(range(8)) * 3, [0, 1], [0, 0]],
     ids=["one", "two", "four", "uneven", "eight", "two learners apart", "two learners together"],
 )
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", few([0, 1]))
 def test_groups_are_found_whatever_their_number(groups: list[int], seed: int) -> None:
     assert same_partition(choose(linear_learners(groups, 60, seed)), np.array(groups))
 

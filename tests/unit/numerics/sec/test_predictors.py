@@ -120,7 +120,8 @@ def test_a_model_says_what_it_says_by_itself(name: str, wrapper: str) -> None:
 
 
 def test_a_mixed_list_keeps_its_order() -> None:
-    models = [shared(name, wrapper) for wrapper in WRAPPERS for name in METHODS]
+    models = [shared(name, wrapper) for wrapper in [*WRAPPERS][:4] for name in METHODS]
+    models += [shared("Lars", wrapper) for wrapper in [*WRAPPERS][4:]]
     models = [models[place] for place in np.random.default_rng(0).permutation(len(models))]
     x, _ = rows(170, 3)
     near(Predictors(models).predict(x), np.array([model.predict(x) for model in models]))

@@ -19,6 +19,7 @@ from numerics.sec.cache import Cache
 from numerics.sec.selection import Selection, SelectionError, draw_splits, forget_fits, select, split_halves
 from numerics.shared.regressors import METHODS, ROW_MODELS, Candidate, CandidateError, build, fit, parse_candidates
 from protocols.models import decode_model, encode_model
+from tests.support.parameters import few
 
 N, P = 54, 4
 """No tree has an even number of nodes, so an array of this length is one of rows."""
@@ -168,7 +169,7 @@ def test_units_do_not_matter_to_a_model_with_its_scalers(method: str) -> None:
 # -- what is left of a model ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("standardize", ["model", "none"])
+@pytest.mark.parametrize("standardize", few(["model", "none"]))
 @pytest.mark.parametrize("method", METHODS)
 def test_a_model_crosses_with_every_prediction_and_no_by_product(method: str, standardize: str) -> None:
     x, y = rows()
@@ -309,7 +310,7 @@ def test_a_constant_outcome_is_predicted(method: str, standardize: str) -> None:
 
 @pytest.mark.parametrize("selection", ["k-fold", "half-half"])
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("n", [2, 3, 4, 7])
+@pytest.mark.parametrize("n", few([2, 3, 4, 7]))
 def test_few_rows(n: int, method: str, selection: str) -> None:
     x, y = rows(n)
     found = chosen(f"{method} lr" if method == "lars" else method, x, y, selection=selection)

@@ -15,6 +15,7 @@ from protocols.residual.payloads import Compare, Compared, Fit, Fitted, Show, Tr
 from protocols.residual.plan import Plan
 from protocols.wire.payload import Payload, PayloadError
 from tests.support import reference_residual as reference
+from tests.support.parameters import few
 
 N, N_LEARN = 600, 500
 NAMES = tuple("abcde")
@@ -78,20 +79,25 @@ def robust(algorithm: str, *, on: bool = True) -> Rules:
 
 
 @cache
-def without_the_liar(algorithm: str) -> LearningResult:
-    return learned(robust(algorithm), names=tuple(name for name in NAMES if name != LIAR))
+def honest(rules: Rules) -> LearningResult:
+    return learned(rules)
+
+
+@cache
+def without_the_liar(rules: Rules) -> LearningResult:
+    return learned(rules, names=tuple(name for name in NAMES if name != LIAR))
 
 
 ALGORITHMS = ["parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting"]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("name", LIES)
+@pytest.mark.parametrize("name", few([*LIES][::-1], 2))
 def test_an_agent_that_raises_the_error_is_left_out(algorithm: str, name: str) -> None:
     if algorithm in ("average", "meta-boosting") and name == "held times 6":
         pytest.skip("means of parts are short of the outcome, and trees saturate: larger parts do no harm")
     lied = learned(robust(algorithm), LIES[name])
-    others = without_the_liar(algorithm)
+    others = without_the_liar(robust(algorithm))
     assert LIAR in lied.left_out
     assert lied.curve[lied.iteration, 2] < 1.1 * others.curve[others.iteration, 2]
 
@@ -101,7 +107,7 @@ def test_among_honest_agents_none_is_left_out(algorithm: str) -> None:
     on = learned(robust(algorithm))
     assert on.left_out == ()
     if algorithm in ("parallel", "greedy", "sip"):  # the others have no validation rows without it
-        off = learned(robust(algorithm, on=False))
+        off = honest(robust(algorithm, on=False))
         np.testing.assert_array_equal(on.curve, off.curve)
         np.testing.assert_array_equal(on.beta, off.beta)
 
@@ -109,9 +115,8 @@ def test_among_honest_agents_none_is_left_out(algorithm: str) -> None:
 @pytest.mark.parametrize("name", LIES)
 def test_the_gate_of_boosting_takes_no_step_that_raises_the_error(name: str) -> None:
     rules = Rules(algorithm="boosted", rounds=30, shrinkage=0.2, patience=6)
-    lied, honest = learned(rules, LIES[name]), learned(rules)
-    others = learned(rules, names=tuple(each for each in NAMES if each != LIAR))
-    assert honest.widths[NAMES.index(LIAR)] > 10 * lied.widths[NAMES.index(LIAR)]
+    lied, others = learned(rules, LIES[name]), without_the_liar(rules)
+    assert honest(rules).widths[NAMES.index(LIAR)] > 10 * lied.widths[NAMES.index(LIAR)]
     assert lied.curve[lied.iteration, 2] <= others.curve[others.iteration, 2]
 
 
@@ -179,7 +184,7 @@ def test_single_precision_is_no_lie() -> None:
 def test_every_agent_alone_beside_all_together(algorithm: str) -> None:
     """The difference is that of the mean squared errors; nothing else of the result changes."""
     rules = robust(algorithm, on=False)
-    with_it, without = learned(replace(rules, baselines=True)), learned(rules)
+    with_it, without = learned(replace(rules, baselines=True)), honest(rules)
     assert without.alone is None
     alone = with_it.alone
     assert alone is not None

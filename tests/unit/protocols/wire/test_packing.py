@@ -61,9 +61,8 @@ def refusal(data: bytes, *allowed: type[Payload]) -> PayloadError:
 # -- what comes out unchanged -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.title())
-@examples(15)
-@given(data=st.data())
+@examples(300)
+@given(cls=st.sampled_from(CLASSES), data=st.data())
 def test_what_was_packed_comes_out(cls: type[Payload], data: st.DataObject) -> None:
     sent = data.draw(payloads(cls))
     assert same(unpack(pack(sent), Ready, cls), sent)
