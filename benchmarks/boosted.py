@@ -1,14 +1,15 @@
 """Boosting of agents beside its alternatives, in one process: ``python -m benchmarks.boosted FOLDER --draws 5``.
 
 Agents are small trees on columns of their own; nothing crosses a wire. Errors are divided by the variance of the test
-outcomes. FOLDER has ``NAME.csv.gz`` of the real data sets; without it only drawn worlds are measured.
+outcomes. FOLDER has ``NAME.csv.gz`` of the real data sets; without it only drawn worlds are measured. Bytes are of
+the arrays in asks and answers of all sites, without envelopes.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,18 +19,24 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from numerics.residual import boosted
+from numerics.residual.bins import ColumnBins, randomized
+from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import Rules
-from protocols.residual.payloads import Fit, Fitted, Tried, Try
+from protocols.residual.payloads import Bin, Binned, Fit, Fitted, Tried, Try
 from protocols.residual.plan import Plan
 from protocols.wire.payload import Payload
 from scenarios.synthetic import friedman1, friedman2, friedman3
 
+_BOOSTED = Rules(algorithm="boosted", shrinkage=boosted.SHRINKAGE, patience=boosted.PATIENCE)
 METHODS: Mapping[str, tuple[Rules, int | None]] = {
-    "boosted": (Rules(algorithm="boosted", shrinkage=boosted.SHRINKAGE, patience=boosted.PATIENCE), 8),
+    "boosted": (_BOOSTED, 8),
+    **{f"bins {levels}": (replace(_BOOSTED, algorithm="bins", bins=levels), 8) for levels in (16, 32, 64)},
+    **{f"bins 32, eps {eps}": (replace(_BOOSTED, algorithm="bins", epsilon=float(eps)), 8) for eps in (2, 4, 8)},
+    "half bins": (replace(_BOOSTED, algorithm="bins"), 8),
     "parallel": (Rules(algorithm="parallel"), None),
     "greedy": (Rules(algorithm="greedy", shrinkage=0.1, rounds=300, patience=30, refit=False), None),
 }
-"""By name the rules, and the most leaves of an agent's tree."""
+"""By name the rules, and the most leaves of an agent's tree. Of "half bins" every other site gives none."""
 LEAF = 40
 """Smallest leaf of the paper's algorithms."""
 
@@ -38,14 +45,25 @@ LEAF = 40
 class World:
     """Columns of each agent, outcomes, and number of rows to learn from."""
 
-    columns: tuple[Float64[np.ndarray, "n p"], ...]
+    sites: tuple[Columns, ...]
     y: Float64[np.ndarray, "n"]
     n_learn: int
+
+    def of(self, n_learn: int) -> World:
+        """Return the world with the first so many rows to learn from, and the same test rows."""
+        rows = np.r_[:n_learn, self.n_learn : len(self.y)]
+        sites = tuple(replace(each, x=each.x[rows]) for each in self.sites)
+        return World(sites, self.y[rows], n_learn)
+
+
+def numbers(x: Float64[np.ndarray, "n p"]) -> Columns:
+    """Return columns of numbers."""
+    return Columns(x, tuple(f"c{j}" for j in range(x.shape[1])))
 
 
 def dealt(x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], n_sites: int, n_learn: int) -> World:
     """Deal the columns to the sites in turn."""
-    return World(tuple(x[:, j::n_sites] for j in range(n_sites)), y, n_learn)
+    return World(tuple(numbers(x[:, j::n_sites]) for j in range(n_sites)), y, n_learn)
 
 
 FRIEDMAN: Mapping[str, tuple[Callable[[Float64[np.ndarray, "n p"]], Float64[np.ndarray, "n"]], int]] = {
@@ -94,44 +112,86 @@ def measured(folder: Path, name: str, seed: int) -> World:
     rows = rng.permutation(len(frame))[:n]
     frame = frame.iloc[rows]
     y = frame.pop(target).to_numpy(float)
-    noise = rng.standard_normal((len(rows), n_noise))
-    columns = [*(_numbers(frame[column]) for column in frame), *noise.T[:, :, None]]
-    sites = tuple(np.hstack(columns[j::n_sites]) for j in range(n_sites))
+    for j, noise in enumerate(rng.standard_normal((n_noise, len(rows)))):
+        frame[f"noise {j}"] = noise
+    sites = tuple(_site(frame.iloc[:, j::n_sites]) for j in range(n_sites))
     return World(sites, y, int(0.7 * len(rows)))
 
 
-def _numbers(column: pd.Series) -> Float64[np.ndarray, "n k"]:
-    number = pd.api.types.is_numeric_dtype(column)
-    return column.to_numpy(float)[:, None] if number else pd.get_dummies(column).to_numpy(float)
+def _site(frame: pd.DataFrame) -> Columns:
+    """Return columns of numbers and categories as a site has them."""
+    parts, features, categories = [], [], {}
+    for name, column in frame.items():
+        if pd.api.types.is_numeric_dtype(column):
+            parts.append(column.to_numpy(float)[:, None])
+            features.append(str(name))
+        else:
+            indicators = pd.get_dummies(column)
+            parts.append(indicators.to_numpy(float))
+            categories[str(name)] = tuple(map(str, indicators.columns))
+            features += [f"{name}={value}" for value in indicators.columns]
+    return Columns(np.hstack(parts), tuple(features), categories=categories)
 
 
-def error_of(world: World, rules: Rules, leaves: int | None) -> tuple[float, int]:
-    """Return the test error of a plan over the variance, and its number of rounds."""
-    names = tuple(f"{j:02d}" for j in range(len(world.columns)))
-    plan, rounds = Plan(names, world.y, world.n_learn, rules), 0
-    leaf = LEAF if leaves is None else boosted.MIN_LEAF
+@dataclass
+class Cost:
+    """Rounds, and bytes of asks and answers of all sites."""
+
+    rounds: int = 0
+    n_bytes: int = 0
+
+    def count(self, *payloads: Payload) -> None:
+        """Add the arrays of payloads."""
+        self.n_bytes += sum(each.nbytes for payload in payloads for each in vars(payload).values() if np.ndim(each))
+
+
+def binned(ask: Bin, columns: Columns, name: str, *, allowed: bool) -> Binned:
+    """Return a site's bins, or none."""
+    if not allowed:
+        return Binned(np.zeros((0, 0), np.uint8), np.zeros(0, np.uint8), 0.0)
+    bins = ColumnBins.of(columns, ask.levels, 10)
+    rows = [str(row) for row in range(columns.n)]
+    drawn = randomized(bins.apply(columns), bins.levels, ask.epsilon, name.encode(), rows)
+    return Binned(drawn, bins.levels, ask.epsilon)
+
+
+def least(n_learn: int) -> int:
+    """Return the smallest leaf of boosting, as a run has it."""
+    return min(boosted.MIN_LEAF, max(5, n_learn // 25))
+
+
+def error_of(world: World, rules: Rules, leaves: int | None, *, half: bool = False) -> tuple[float, Cost]:
+    """Return the test error of a plan over the variance, and what it costs."""
+    names = tuple(f"{j:02d}" for j in range(len(world.sites)))
+    leaf = LEAF if leaves is None else least(world.n_learn)
+    plan, cost = Plan(names, world.y, world.n_learn, replace(rules, min_leaf=leaf)), Cost(1)
 
     def answer(name: str, ask: Payload) -> Payload:
-        x = world.columns[int(name)]
+        columns = world.sites[int(name)]
+        if isinstance(ask, Bin):
+            return binned(ask, columns, name, allowed=not (half and int(name) % 2))
         targets = ask.residual[:, None] if isinstance(ask, Try) else ask.target if isinstance(ask, Fit) else np.zeros(0)
         n, model = len(targets), DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=leaf, random_state=0)
         scale = ask.add or 1.0 if isinstance(ask, Fit | Try) else 1.0
+        x = columns.x
         fits = scale * np.column_stack([model.fit(x[:n], target).predict(x) for target in targets.T])
         if isinstance(ask, Try):
             return Tried(float(np.sum((targets[:, 0] - fits[:n, 0]) ** 2)), fits[:n, 0], fits[n:, 0])
         return Fitted(fits[:n], fits[n:])
 
     while asks := plan.asks():
-        plan.take({name: answer(name, ask) for name, ask in asks.items()})
-        rounds += 1
+        answers = {name: answer(name, ask) for name, ask in asks.items()}
+        cost.count(*asks.values(), *answers.values())
+        plan.take(answers)
+        cost.rounds += 1
     assert plan.result is not None
-    return float(plan.result.curve[plan.result.iteration, 2] / plan.y[world.n_learn :].var()), rounds
+    return float(plan.result.curve[plan.result.iteration, 2] / plan.y[world.n_learn :].var()), cost
 
 
 def boosting(x: Float64[np.ndarray, "n p"], world: World) -> float:
     """Return the test error of boosting of these columns over the variance."""
     n, y = world.n_learn, world.y
-    model = HistGradientBoostingRegressor(random_state=0).fit(x[:n], y[:n])
+    model = HistGradientBoostingRegressor(min_samples_leaf=least(n), random_state=0).fit(x[:n], y[:n])
     return float(np.mean((y[n:] - model.predict(x[n:])) ** 2) / y[n:].var())
 
 
@@ -145,20 +205,25 @@ def main() -> None:
         "--worlds", nargs="+", choices=[*REAL, *FRIEDMAN, "between"], help="default: all that can be had"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the first draw")
+    parser.add_argument("--rows", type=int, default=0, help="rows to learn from; default: those of the world")
     options = parser.parse_args()
-    titles = ["world, sites", "best site alone", "pooled", *(f"{name} | rounds" for name in options.methods)]
-    print(f"| {' | '.join(titles)} |\n|{' --- |' * (3 + 2 * len(options.methods))}")
+    titles = ["world, sites", "best site alone", "pooled", *options.methods, "rounds", "kB"]
+    print(f"| {' | '.join(titles)} |\n|{' --- |' * len(titles)}")
     worlds = [*(REAL if options.folder else ()), *FRIEDMAN, "between"]
     for name in options.worlds or worlds:
-        cells: list[list[float]] = []
+        errors: list[list[float]] = []
+        costs: list[list[tuple[int, int]]] = []
         for seed in range(options.seed, options.seed + options.draws):
             world = measured(options.folder, name, seed) if name in REAL else drawn(name, seed)
-            found = [error_of(world, *METHODS[method]) for method in options.methods]
-            alone = min(boosting(x, world) for x in world.columns)
-            pooled = boosting(np.hstack(world.columns), world)
-            cells.append([alone, pooled, *(number for each in found for number in each)])
-        mean = np.mean(cells, axis=0)
-        text = [f"{each:.0f}" if place in (3, 5, 7) else f"{each:.3f}" for place, each in enumerate(mean)]
+            world = world.of(options.rows) if options.rows else world
+            found = [error_of(world, *METHODS[each], half=each == "half bins") for each in options.methods]
+            alone = min(boosting(each.x, world) for each in world.sites)
+            pooled = boosting(np.hstack([each.x for each in world.sites]), world)
+            errors.append([alone, pooled, *(error for error, _ in found)])
+            costs.append([(cost.rounds, cost.n_bytes) for _, cost in found])
+        rounds, n_bytes = np.mean(costs, axis=0).T
+        text = [f"{each:.3f}" for each in np.mean(errors, axis=0)]
+        text += [", ".join(f"{each:.0f}" for each in rounds), ", ".join(f"{each / 1000:.0f}" for each in n_bytes)]
         print(f"| {name} | {' | '.join(text)} |", flush=True)
 
 

@@ -9,6 +9,7 @@ from server.report.headline import differences
 from server.report.influence import as_data
 from server.report.overview import overview
 from server.report.summary import ledger_summary
+from server.report.verdict import judge
 from server.run_plan import RunPlan
 from server.versions import versions
 from strategies.fusion import FusionResult, FusionStrategy
@@ -30,7 +31,7 @@ def make_report(plan: RunPlan, strategy: FusionStrategy, result: FusionResult, e
     """
     n_simulated = len(result.sites) if plan.simulated else 0
     scenario = plan.scenario
-    return Report(
+    report = Report(
         scenario=plan.name,
         protocol=plan.protocol,
         seed=strategy.seed,
@@ -61,6 +62,8 @@ def make_report(plan: RunPlan, strategy: FusionStrategy, result: FusionResult, e
         influence=as_data(evaluation.influence),
         shorthand=consilience_command(plan.typed, n_simulated),
     )
+    report.verdict = judge(report, evaluation.arrays).as_data()
+    return report
 
 
 def _published_values(plan: RunPlan) -> dict[str, float]:

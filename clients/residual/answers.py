@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from clients.residual.agent import Agent
+from clients.residual.bins import bins_of, give_bins
 from clients.residual.model_store import SavedModel, save_agent
 from numerics.residual.columns_and_outcomes import Columns
-from protocols.residual.payloads import Compare, Compared, Conclude, Concluded, Fit, Fitted, Show, Tried, Try
+from protocols.residual.payloads import Bin, Compare, Compared, Conclude, Concluded, Fit, Fitted, Show, Tried, Try
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.payload import Payload
 
@@ -66,12 +67,14 @@ def keep_model(ask: Conclude, agent: Agent) -> Concluded:
             agent.holder,
             agent.groups,
             ask.separate,
+            bins_of(site) if ask.bins else None,
         ),
     )
     return Concluded(site.directory is not None)
 
 
 ANSWERS: Mapping[type[Payload], Callable[[Any, Agent], Payload]] = {
+    Bin: give_bins,
     Fit: fit_target,
     Try: try_to_fit,
     Show: show_attempt,

@@ -10,12 +10,16 @@ from clients.cost import Work, cost_lines
 from clients.data import DataError, Table, load, setting
 from clients.data.entities import configured_secret
 from clients.data.table import own_number
+from clients.residual.agent import FEWEST_EQUAL
+from clients.residual.bins import smallest_epsilon
 from clients.residual.methods import MethodError, fit_method, parse_method, predict
 from clients.residual.shard import columns_of
 from common.grouping import list_names
 from numerics.residual import boosted
+from numerics.residual.bins import ColumnBins, share_replaced
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.shared.regressors import Candidate
+from protocols.residual.settings import Settings
 
 _KINDS = {
     "tree": ("tree", "sklearn.tree."),
@@ -207,7 +211,11 @@ def _learning_lines(columns: Columns, config: Mapping[str, object], agent: Candi
             "  every round, to the fusion center: mean squared errors; at the end p, and each agent's coefficient and",
             "    mean square",
         ]
+    bins = _bin_lines(columns, config)
+    if bins and config.get("allow-bins"):
+        return [*bins, *_alone_lines(columns, config), *_reader_lines(config)]
     return [
+        *bins,
         "  every round, for each entity that all sites hold: this site's prediction"
         + (" (with residual.algorithm=parallel one" if _boosts(config) else " (with residual.power=auto one"),
         "    for each candidate of residual.powers)",
@@ -218,6 +226,29 @@ def _learning_lines(columns: Columns, config: Mapping[str, object], agent: Candi
         "  In every round the other sites see the residual of the outcome: with two sites, the other can compute these",
         "    numbers from it. For a ring: --set residual.topology=ring",
     ]
+
+
+def _bin_lines(columns: Columns, config: Mapping[str, object]) -> list[str]:
+    """Return lines on bins, in a run that asks for them."""
+    if setting(config, "residual.algorithm") != "bins" or not columns.x.shape[1]:
+        return []
+    if not config.get("allow-bins"):
+        return ["  no bins, whatever residual.algorithm=bins asks for: allow-bins is not set. As an agent instead:"]
+    levels = int(str(config.get("residual.bins") or Settings.bins))
+    numbers = ColumnBins.of(columns, levels, FEWEST_EQUAL).levels.tolist()
+    listed = ", ".join(map(str, numbers[:_SHOWN])) + (" ..." if len(numbers) > _SHOWN else "")
+    wanted = float(str(config.get("residual.bins-epsilon") or 0))
+    epsilon = smallest_epsilon(config.get("bins-epsilon", 0.0), wanted)
+    lines = [
+        "  once, because of residual.algorithm=bins and allow-bins: FOR EACH COMMON ENTITY, TEST ROWS TOO, ITS BIN IN",
+        f"    EACH OF YOUR {len(numbers)} COLUMNS, of {listed} bins: its rank to that precision,",
+        f"    of text the number of its category. A bin has {FEWEST_EQUAL} of your rows or more (a policy may",
+        "    raise it: min-rows). Edges and names stay; who knows how a column is distributed knows its values so far",
+    ]
+    if epsilon:
+        share = f"{share_replaced(levels, epsilon):.0%} of {levels} bins are others"
+        lines.append(f"    with randomized response, eps {epsilon:g} a column: {share}")
+    return lines
 
 
 def _alone_lines(columns: Columns, config: Mapping[str, object]) -> list[str]:
@@ -285,8 +316,9 @@ def _prediction_lines(columns: Columns, config: Mapping[str, object]) -> list[st
             "    the predictions stay here",
         ]
     return [
-        "  when the stored model predicts (from): for each row this site's part of the prediction, to the holder of",
-        "    the outcome (sealed, if that is a site), and the keyed hash of its entity",
+        "  when the stored model predicts (from): for each row this site's part of the prediction"
+        f"{' (after bins its bins)' if _bin_lines(columns, config) else ''},",
+        "    to the holder of the outcome (sealed, if that is a site), and the keyed hash of its entity",
     ]
 
 
@@ -306,7 +338,7 @@ def _seal_lines(columns: Columns, config: Mapping[str, object], *, secret: bool)
 
 
 def _boosts(config: Mapping[str, object]) -> bool:
-    return (setting(config, "residual.algorithm") or "boosted") == "boosted" and not _ring(config)
+    return (setting(config, "residual.algorithm") or "boosted") in ("boosted", "bins") and not _ring(config)
 
 
 def _ring(config: Mapping[str, object]) -> bool:

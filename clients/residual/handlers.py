@@ -14,9 +14,12 @@ from clients.residual import ring  # noqa: F401 (its handlers)
 from clients.residual import sealed_handlers as sealed
 from clients.residual.agent import ROWS, Agent, forget, is_over
 from clients.residual.answers import fit_target, keep_model, predict_alone, show_attempt, try_to_fit
+from clients.residual.bins import give_bins
 from clients.residual.prediction import keyed_names, predictions, predicts, present_rows
 from clients.site import Site
 from protocols.residual.payloads import (
+    Bin,
+    Binned,
     Compare,
     Compared,
     Conclude,
@@ -75,6 +78,12 @@ def order(ask: Order, site: Site) -> Ready:
         Agent.begin(site, ask)
     sealed.remember_keys(site, ask)
     return Ready()
+
+
+@answers(Bin)
+def bin_columns(ask: Bin, site: Site) -> Binned:
+    """Answer with the bins of the common rows, if the site allows it."""
+    return give_bins(ask, Agent.in_the_clear(site))
 
 
 # -- learning ---------------------------------------------------------------------------------------------------------

@@ -8,18 +8,44 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, UInt8
 
 from clients.model_store import ModelFileError, load_model, save_model
 from clients.site import Site
 from common.skops_import import skops_io
-from numerics.residual.value_groups import ValueGroups
+from numerics.residual.bins import ColumnBins, randomized
+from numerics.residual.columns_and_outcomes import Columns
+from numerics.shared.value_groups import ValueGroups
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 _TRUSTED = ("sklearn.", "numpy.", "scipy.")
 """Packages of which a saved file may hold any type; it never holds a pickle."""
+
+
+@dataclass(frozen=True)
+class SavedBins:
+    """A site's bins as it has given them, to give those of other rows.
+
+    Attributes
+    ----------
+    bins : ColumnBins
+        Edges and categories.
+    epsilon : float
+        eps of the randomized response; 0: none.
+    key : bytes
+        Of its draws; nobody else knows it.
+    """
+
+    bins: ColumnBins
+    epsilon: float
+    key: bytes
+
+    def apply(self, columns: Columns) -> UInt8[np.ndarray, "n c"]:
+        """Return the bins of all rows, some replaced if there is randomized response."""
+        names = [str(row) for row in range(columns.n)] if columns.entity is None else columns.entity.tolist()
+        return randomized(self.bins.apply(columns), self.bins.levels, self.epsilon, self.key, names)
 
 
 @dataclass(frozen=True)
@@ -40,6 +66,8 @@ class SavedModel:
         Groups of values that the model does not tell apart; None in a simulation.
     separate : bool
         Whether a prediction has a column for every part, not their sum.
+    bins : SavedBins or None
+        Bins that take the place of predictions.
     """
 
     features: tuple[str, ...]
@@ -48,6 +76,7 @@ class SavedModel:
     reader: str = ""
     groups: ValueGroups | None = None
     separate: bool = False
+    bins: SavedBins | None = None
 
     def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n c"]:
         """Return the sum over the parts of coefficient times prediction, or these one by one.
@@ -121,6 +150,7 @@ def save_agent(site: Site, run: str, model: SavedModel) -> None:
         "edges": list(model.groups.edges) if model.groups else [],
         "means": list(model.groups.means) if model.groups else [],
         "separate": model.separate,
+        "bins": _bins_as_content(model.bins) if model.bins else {},
     }
     save_file(site, run, content)
 
@@ -142,9 +172,27 @@ def _read_agent(path: Path) -> SavedModel:
             reader=str(content["reader"]),
             groups=groups,
             separate=bool(content["separate"]),
+            bins=_bins_in(content["bins"]) if content["bins"] else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError("holds no model of an agent") from error
+
+
+def _bins_as_content(saved: SavedBins) -> dict[str, Any]:
+    bins = saved.bins
+    return {
+        "features": list(bins.features),
+        "edges": list(bins.edges),
+        "categories": [[name, list(each)] for name, each in bins.categories],
+        "epsilon": saved.epsilon,
+        "key": saved.key.hex(),
+    }
+
+
+def _bins_in(content: Mapping[str, Any]) -> SavedBins:
+    categories = tuple((name, tuple(each)) for name, each in content["categories"])
+    bins = ColumnBins(tuple(content["features"]), tuple(content["edges"]), categories)
+    return SavedBins(bins, float(content["epsilon"]), bytes.fromhex(content["key"]))
 
 
 def save_file(site: Site, name: str, content: Mapping[str, Any]) -> None:

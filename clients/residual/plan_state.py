@@ -14,9 +14,10 @@ import numpy as np
 
 from numerics.residual.alone import Alone
 from numerics.residual.rules import LearningResult, Rules, Split, Without
+from protocols.residual.bins import Bins
 from protocols.residual.boosted import Boosted
 from protocols.residual.parallel import Parallel
-from protocols.residual.payloads import Conclude
+from protocols.residual.payloads import Binned, Conclude
 from protocols.residual.plan import Plan
 from protocols.residual.sequential import Greedy, Sip
 from protocols.residual.single_round import SingleRound
@@ -26,6 +27,8 @@ _CLASSES: Mapping[str, type[Any]] = {
     for each in (
         Plan,
         Boosted,
+        Bins,
+        Binned,
         Parallel,
         Greedy,
         Sip,

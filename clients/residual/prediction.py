@@ -9,6 +9,7 @@ from jaxtyping import Float64, UInt8, UInt64
 
 from clients.data import DataError
 from clients.keys import shared_secret
+from clients.residual.bins import predicted_bins
 from clients.residual.methods import MethodError
 from clients.residual.model_store import load_agent
 from clients.residual.shard import columns_like
@@ -47,8 +48,10 @@ def keyed_names(
     return keyed_hashes(columns.entity, secret, salt), secret_check(secret, salt), columns.entity_kind
 
 
-def predictions(site: Site, run: str, *, reader: str) -> tuple[Columns, Float64[np.ndarray, "n c"]]:
-    """Return the site's present rows and their predictions by its stored model of a run.
+def predictions(
+    site: Site, run: str, *, reader: str
+) -> tuple[Columns, Float64[np.ndarray, "n c"] | UInt8[np.ndarray, "n c"]]:
+    """Return the site's present rows and their predictions by its stored model of a run, or their bins.
 
     Parameters
     ----------
@@ -62,12 +65,15 @@ def predictions(site: Site, run: str, *, reader: str) -> tuple[Columns, Float64[
     Raises
     ------
     SiteFault
-        If another reader was agreed on in that run, or there is no model, or the columns do not fit it.
+        If another reader was agreed on in that run, or there is no model, or the columns do not fit it, or the site
+        allows no bins any more.
     """
     model = load_agent(site, run)
     if model.reader != reader or (not reader and site.config.get("sealed-only", False)):
         raise SiteFault(Fault.SEALED_ONLY, f"the predictions of {run} are for {model.reader or 'nobody else'}")
     columns = _columns_like(site, model.features, model.categories)
+    if model.bins:
+        return columns, predicted_bins(site, model.bins, columns, reader)
     try:
         return columns, model.predict(columns.x)
     except MethodError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64, UInt8
+from jaxtyping import Float64, Int64, Shaped, UInt8
 
 from clients.dispatch import answers
 from clients.keys import shared_secret
@@ -34,6 +34,7 @@ from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules, Split
 from protocols.residual.payloads import (
+    Binned,
     Compared,
     Concluded,
     Fitted,
@@ -63,7 +64,7 @@ SPLIT, PRECISION = "split", "precision"
 
 _PRIVATE, _NAMES, _KEYS = "private-key", "others", "public-keys"
 _PLAN, _OWN = "plan/", "own-answer"
-_ANSWERS: tuple[type[Payload], ...] = (Fitted, Tried, Compared, Concluded)
+_ANSWERS: tuple[type[Payload], ...] = (Binned, Fitted, Tried, Compared, Concluded)
 
 Body = UInt8[np.ndarray, "bytes"]
 
@@ -349,7 +350,7 @@ def keep_ensemble(ask: KeepEnsemble, site: Site) -> Concluded:
 
 def _write_ensemble(site: Site, combination: AgentCombination) -> None:
     about = {**vars(combination), "names": list(combination.names), "beta": combination.beta.tolist()}
-    about["widths"] = list(combination.widths)
+    about |= {"widths": list(combination.widths), "levels": list(combination.levels)}
     save_file(site, f"{site.session}-ensemble", about)
 
 
@@ -373,13 +374,14 @@ def sum_up(ask: Sum, site: Site) -> Summed:
         about["mean"],
         about["model"],
         tuple(about["widths"]),
+        tuple(about["levels"]),
     )
     rows, seals = agreed_rows(site), Seals.of(site)
     parts = {}
     for name, body in zip(ask.agents, ask.bodies, strict=True):
         part = seals.open(body, name, Part)
         known = name in combination.names
-        if not isinstance(part, Part) or not known or part.part.shape != (len(rows), combination.width(name)):
+        if not isinstance(part, Part) or not known or not combination.fits(name, part.part, len(rows)):
             raise SiteFault(Fault.MALFORMED_ASK, f"the part of {name} does not fit")
         parts[name] = part.part
     if site.name in combination.names and combination.uses(site.name):
@@ -389,10 +391,10 @@ def sum_up(ask: Sum, site: Site) -> Summed:
     return Summed(len(rows), combination.missing(parts))
 
 
-def _select_rows(values: Float64[np.ndarray, "n c"], rows: Int64[np.ndarray, "m"]) -> Float64[np.ndarray, "m c"]:
+def _select_rows(values: Shaped[np.ndarray, "n c"], rows: Int64[np.ndarray, "m"]) -> Shaped[np.ndarray, "m c"]:
     if rows.max(initial=-1) >= len(values):
         raise SiteFault(Fault.DATA_CHANGED, f"there are {len(values)} rows now")
-    selected: Float64[np.ndarray, "m c"] = values[rows]
+    selected: Shaped[np.ndarray, "m c"] = values[rows]
     return selected
 
 

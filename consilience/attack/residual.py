@@ -6,6 +6,7 @@ residuals. A lying one sends many columns of noise, and the fits reveal the site
 - A path of least angle regression that ends after its first step fits ``a + b x_j`` with the one column j that goes
   best with the target. Of enough targets every column is the best one for some.
 - A tree of depth 1 splits the rows at one value of one column. Many splits of a column order the rows by its values.
+- A site that allows bins sends the rows' order itself, to one of 64 bins; runs with other rows must not refine it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from jaxtyping import Bool, Float64
 from consilience.attack.interface import Attack, Claims
 from consilience.attack.site import AttackedSite
 from numerics.residual.columns_and_outcomes import Columns
-from protocols.residual.payloads import Enrol, Enrolled, Fit, Fitted, Order
+from protocols.residual.payloads import Bin, Binned, Enrol, Enrolled, Fit, Fitted, Order
 
 _MOST_TARGETS = 500
 """Most targets in an ask."""
@@ -158,5 +159,31 @@ def _columns_of_splits(splits: Bool[np.ndarray, "n c"], p: int) -> Float64[np.nd
     return np.column_stack(columns) if columns else np.zeros((len(splits), 0))
 
 
-ATTACKS: Mapping[str, Attack] = {"single columns": single_columns, "order of values": order_of_values}
+# -- bins -------------------------------------------------------------------------------------------------------------
+
+
+def bins(site: AttackedSite) -> Claims:
+    """Bins order the rows by each column; the values are guessed to be equally spaced."""
+    center, p = _Center(site), site.ranges.shape[1]
+    order: Float64[np.ndarray, "n p"] | None = None
+    for levels in (64, 32, 16):  # each in a run of its own, if there may be several
+        if not center.start("tree"):
+            break
+        answer = site.ask(Bin(levels, 0.0))
+        if not isinstance(answer, Binned) or not answer.levels.size:
+            return Claims.none(p, "the site gives no bins")
+        order = answer.bins + (0.0 if order is None else 64 * order)
+    if order is None:
+        return Claims.none(p, "the site takes no part")
+    kinds = [np.unique(column, return_inverse=True, return_counts=True) for column in order.T]
+    ranks = np.column_stack([places for _, places, _ in kinds]).astype(np.float64)
+    fewest = min(int(counts.min()) for _, _, counts in kinds)
+    return Claims.points(_without_units(ranks), _GUESSED, [f"fewest rows that share their bins of a column: {fewest}"])
+
+
+ATTACKS: Mapping[str, Attack] = {
+    "single columns": single_columns,
+    "order of values": order_of_values,
+    "bins": bins,
+}
 """By name (`consilience.attack.interface`)."""

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Shaped
 
 
 @dataclass(frozen=True)
 class AgentCombination:
     """``mean + sum_j beta_j f_j(x_j)``, plus ``model(f_1(x_1), ..., f_D(x_D))`` if there is a model.
 
-    An agent may have several predictions of a row, as its steps in boosting. Each has a coefficient of its own.
+    An agent may have several predictions of a row, as its steps in boosting. Each has a coefficient of its own. In
+    place of predictions a site may have given the bins of its columns: they count in the model only.
 
     Attributes
     ----------
@@ -28,6 +29,8 @@ class AgentCombination:
         Model of meta-boosting, or of the finish of boosting.
     widths : tuple of int
         Number of predictions of each agent; empty: one each.
+    levels : tuple of int
+        Number of bins of each column of bins, 0 for a prediction; empty: all are predictions.
 
     Examples
     --------
@@ -43,6 +46,7 @@ class AgentCombination:
     mean: float
     model: Any = None
     widths: tuple[int, ...] = ()
+    levels: tuple[int, ...] = ()
 
     def width(self, name: str) -> int:
         """Return the number of an agent's predictions of a row."""
@@ -52,6 +56,18 @@ class AgentCombination:
         j = self.names.index(name)
         start = sum(self.widths[:j]) if self.widths else j
         return slice(start, start + self.width(name))
+
+    def levels_of(self, name: str) -> tuple[int, ...]:
+        """Return the number of bins of each of a site's columns; none if it predicts."""
+        levels = self.levels[self._places(name)]
+        return levels if any(levels) else ()
+
+    def fits(self, name: str, part: Shaped[np.ndarray, "m c"], n: int) -> bool:
+        """Return whether these can be an agent's predictions of n rows, or a site's bins of them."""
+        levels = np.array(self.levels_of(name))
+        if part.shape != (n, self.width(name)) or (part.dtype == np.uint8) != bool(len(levels)):
+            return False
+        return not len(levels) or bool((part < levels).all())
 
     def uses(self, name: str) -> bool:
         """Return whether the prediction depends on an agent."""
@@ -65,17 +81,21 @@ class AgentCombination:
         Parameters
         ----------
         parts : Mapping[str, ndarray]
-            ``(n,)`` or ``(n, width)`` predictions of each agent. An absent agent counts as 0.
+            ``(n,)`` or ``(n, width)`` predictions or bins of each agent. Absent predictions count as 0, and absent
+            bins as missing: a tree sends the row where most rows went.
         n : int
             Number of rows.
         """
         F = np.zeros((len(self.beta), n))
+        bins = np.array(self.levels, np.int64) > 0 if self.levels else np.zeros(len(F), bool)
+        F[bins] = np.nan
         for name, part in parts.items():
             F[self._places(name)] = part.T
+        beta, predictions = (self.beta[~bins], F[~bins]) if bins.any() else (self.beta, F)
         if self.model is None:
-            return np.asarray(self.mean + self.beta @ F)
+            return np.asarray(self.mean + beta @ predictions)
         boosted = self.model.predict(F.T) if len(F) else np.zeros(n)
-        return np.asarray(self.mean + (self.beta @ F + boosted if self.beta.any() else boosted))
+        return np.asarray(self.mean + (beta @ predictions + boosted if beta.any() else boosted))
 
     def predict_without_each(
         self, parts: Mapping[str, Float64[np.ndarray, "..."]], n: int

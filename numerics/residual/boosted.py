@@ -9,7 +9,7 @@ rho of eq. (9) of Zheng, Kulkarni and Poor (2010).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -96,7 +96,12 @@ class Finish:
 
 
 def finish(
-    combination: AgentCombination, steps: Float64[np.ndarray, "k n"], y: Float64[np.ndarray, "n"], split: Split
+    combination: AgentCombination,
+    steps: Float64[np.ndarray, "k n"],
+    y: Float64[np.ndarray, "n"],
+    split: Split,
+    *,
+    min_leaf: int = MIN_LEAF,
 ) -> Finish:
     """Boost what the sum of the steps leaves of the outcome, if that lowers the error on the validation rows.
 
@@ -108,11 +113,13 @@ def finish(
     combination : AgentCombination
         Sum of the steps, with intercept 0.
     steps : ndarray
-        ``(k, n)`` steps of all rows, in the order of the combination's coefficients.
+        ``(k, n)`` steps of all rows, or bins, in the order of the combination's coefficients.
     y : ndarray
         ``(n,)`` outcomes minus the intercept.
     split : Split
         Use of these rows, with validation rows.
+    min_leaf : int
+        Fewest rows in a leaf.
 
     Examples
     --------
@@ -127,17 +134,21 @@ def finish(
     n_learn = split.n_fit + split.n_validation
     if not len(steps):
         return Finish(combination, additive)
-    judged = split.errors(residual - _boosting(steps[:, : split.n_fit], residual[: split.n_fit]).predict(steps.T))
+    trial = _boosting(steps[:, : split.n_fit], residual[: split.n_fit], min_leaf)
+    judged = split.errors(residual - trial.predict(steps.T))
     if not judged[1] < additive[1]:
         return Finish(combination, additive)
-    model = _boosting(steps[:, :n_learn], residual[:n_learn])
-    finished = AgentCombination(combination.names, combination.beta, combination.mean, model, combination.widths)
+    model = _boosting(steps[:, :n_learn], residual[:n_learn], min_leaf)
+    finished = replace(combination, model=model)
     errors = split.errors(residual - model.predict(steps.T))
     errors[1] = judged[1]
     return Finish(finished, errors)
 
 
-def _boosting(steps: Float64[np.ndarray, "k n"], target: Float64[np.ndarray, "n"]) -> HistGradientBoostingRegressor:
+def _boosting(
+    steps: Float64[np.ndarray, "k n"], target: Float64[np.ndarray, "n"], min_leaf: int
+) -> HistGradientBoostingRegressor:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    return HistGradientBoostingRegressor(early_stopping=False, random_state=0).fit(steps.T, target)
+    model = HistGradientBoostingRegressor(early_stopping=False, min_samples_leaf=min_leaf, random_state=0)
+    return model.fit(steps.T, target)

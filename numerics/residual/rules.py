@@ -11,8 +11,9 @@ from jaxtyping import Bool, Float64
 
 from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.alone import Alone
+from numerics.residual.bins import MOST_BINS
 
-ALGORITHMS = ("boosted", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
+ALGORITHMS = ("boosted", "bins", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
 
 MOST_ROUNDS, MOST_POWERS = 100_000, 12
 """Most iterations (times the steps of one) and most candidates of p in a run."""
@@ -38,6 +39,8 @@ _RANGES: Mapping[str, tuple[type[float], float, float]] = {
     "idle_share": (float, 0.0, 1.0),
     "validation": (float, 1e-9, 1 - 1e-9),
     "min_leaf": (int, 1, 10**9),
+    "bins": (int, 2, MOST_BINS),
+    "epsilon": (float, 0.0, 100.0),
 }
 """Type, smallest and largest value of each numeric rule."""
 
@@ -87,6 +90,10 @@ class Rules:
         Whether agents that raise the error on validation rows are left out.
     baselines : bool
         Whether each agent also predicts the test rows by its own columns alone, to compare with.
+    bins : int
+        Most bins of a column, where sites give bins.
+    epsilon : float
+        Of randomized response to these, for each column; 0: none.
 
     Examples
     --------
@@ -111,6 +118,8 @@ class Rules:
     keep: bool = False
     robust: bool = False
     baselines: bool = False
+    bins: int = 32
+    epsilon: float = 0.0
 
     def to_json(self) -> str:
         """Return the rules as text, for a site that does the arithmetic of the fusion center."""
@@ -148,16 +157,21 @@ class Rules:
         )
 
     @property
+    def boosts(self) -> bool:
+        """Whether small trees are added up and finished, with validation rows from beginning to end."""
+        return self.algorithm in ("boosted", "bins")
+
+    @property
     def chooses(self) -> bool:
         """Whether validation rows decide about p, the number of iterations, or who takes part."""
         several = self.algorithm == "parallel" and len(self.powers) > 1
         held_out = self.stop == "held-out" and self.algorithm in ("parallel", "greedy", "sip")
-        return self.robust or several or held_out or self.algorithm == "boosted"
+        return self.robust or several or held_out or self.boosts
 
     @property
     def refits(self) -> bool:
         """Whether agents learn again after the choice; boosting needs validation rows from beginning to end."""
-        return self.refit and self.algorithm != "boosted"
+        return self.refit and not self.boosts
 
     def split(self, n: int, n_learn: int) -> Split:
         """Split n rows, the first `n_learn` of them to learn from; validation rows only if they decide anything."""
@@ -291,7 +305,11 @@ class LearningResult:
     weights : ndarray or None
         ``(k,)`` coefficients of the steps of boosting, agent by agent; None for other algorithms.
     widths : tuple of int
-        Each agent's number of these steps; empty for other algorithms.
+        Each agent's number of these steps, or of its columns of bins; empty for other algorithms.
+    levels : tuple of int
+        As of `AgentCombination`.
+    epsilons : tuple of float
+        Each agent's eps of randomized response to its bins, 0 without any; empty where no site has given bins.
     left : ndarray
         ``(n_test,)`` outcomes of the test rows minus their predictions; empty: unknown.
     alone : Alone or None
@@ -314,6 +332,8 @@ class LearningResult:
     left_out: tuple[str, ...] = ()
     weights: Float64[np.ndarray, "k"] | None = None
     widths: tuple[int, ...] = ()
+    levels: tuple[int, ...] = ()
+    epsilons: tuple[float, ...] = ()
     left: Float64[np.ndarray, "n_test"] = field(default_factory=lambda: np.zeros(0))
     alone: Alone | None = None
 
@@ -321,7 +341,7 @@ class LearningResult:
     def combination(self) -> AgentCombination:
         """Combination that predicts other rows."""
         beta = self.beta if self.weights is None else self.weights
-        return AgentCombination(self.names, beta, self.mean, self.model, self.widths)
+        return AgentCombination(self.names, beta, self.mean, self.model, self.widths, self.levels)
 
 
 def selection_error(errors: Float64[np.ndarray, "... 3"], split: Split) -> Float64[np.ndarray, "..."]:

@@ -14,7 +14,14 @@ _LARGEST_SQUARE = 8.0
 """The largest squared difference of a row over their mean, of some ten to a hundred rows."""
 
 
-def recommend(errors: Mapping[str, float], deviations: Mapping[str, float], n_test: int, noise: float = 0.0) -> str:
+def recommend(
+    errors: Mapping[str, float],
+    deviations: Mapping[str, float],
+    n_test: int,
+    noise: float = 0.0,
+    *,
+    squared: bool = True,
+) -> str:
     """Return ``cluster``, or ``alone`` or ``personal`` if one is better by more than chance explains.
 
     The clusters were chosen by all rows that the learners fitted to, which are more than those held out. So the
@@ -23,7 +30,7 @@ def recommend(errors: Mapping[str, float], deviations: Mapping[str, float], n_te
     Parameters
     ----------
     errors : Mapping[str, float]
-        Mean squared errors by name, ``cluster`` among them, infinite where a prediction was not finite.
+        Mean losses by name, ``cluster`` among them, infinite where a prediction was not finite.
     deviations : Mapping[str, float]
         Standard errors of the differences to the cluster's error.
     n_test : int
@@ -31,6 +38,8 @@ def recommend(errors: Mapping[str, float], deviations: Mapping[str, float], n_te
     noise : float
         Standard deviation of what was added to each error, in what a row can count for; 0 if nothing was. If it is
         large, the standard errors say little. Then only ``alone`` can refute the cluster: its error has no noise.
+    squared : bool
+        Whether losses are squared errors, whose ratio can be tested, too; of log losses only the difference is.
 
     Examples
     --------
@@ -47,12 +56,12 @@ def recommend(errors: Mapping[str, float], deviations: Mapping[str, float], n_te
     rivals = {name: errors[name] for name in ("alone", "personal") if np.isfinite(errors.get(name, np.inf))}
     if not np.isfinite(cluster):
         return min(rivals, key=rivals.__getitem__, default="cluster")
-    reliable = noise * _LARGEST_SQUARE < _HALF
-    spread = float(np.sqrt(1 + 2 * _LARGEST_SQUARE * n_test * noise**2))
+    reliable = is_reliable(noise)
+    spread = float(np.sqrt(noise_factor(n_test, noise)))
     better = [
         name
         for name, error in rivals.items()
-        if _is_worse(cluster, error, deviations[name] * spread, n_test, paired=reliable)
+        if _is_worse(cluster, error, deviations[name] * spread, n_test, paired=reliable, squared=squared)
         and (reliable or name == "alone")
     ]
     if better:
@@ -60,7 +69,29 @@ def recommend(errors: Mapping[str, float], deviations: Mapping[str, float], n_te
     return "alone" if errors.get("alone") == cluster and not deviations["alone"] else "cluster"
 
 
-def _is_worse(error: float, other: float, deviation: float, n: int, *, paired: bool) -> bool:
+def is_reliable(noise: float) -> bool:
+    """Return whether standard errors say something in spite of the noise in each error.
+
+    Examples
+    --------
+    >>> is_reliable(0.0), is_reliable(0.2)
+    (True, False)
+    """
+    return noise * _LARGEST_SQUARE < _HALF
+
+
+def noise_factor(n_test: int, noise: float) -> float:
+    """Return by which factor noise in each error raises the squared standard error of a difference.
+
+    Examples
+    --------
+    >>> noise_factor(40, 0.0), noise_factor(100, 0.5)
+    (1.0, 401.0)
+    """
+    return 1 + 2 * _LARGEST_SQUARE * n_test * noise**2
+
+
+def _is_worse(error: float, other: float, deviation: float, n: int, *, paired: bool, squared: bool) -> bool:
     """Return whether an error is larger than another by more than chance explains.
 
     Either the difference is, by a t test, or the ratio, by an F test. The latter needs no differences row by row, which
@@ -70,5 +101,5 @@ def _is_worse(error: float, other: float, deviation: float, n: int, *, paired: b
 
     if n < 2:
         return False
-    different = paired and error - other > float(stdtrit(n - 1, 1 - _CHANCE)) * deviation > 0
-    return bool(different or error > float(fdtri(n, n, 1 - _CHANCE)) * other)
+    different = (paired or not squared) and error - other > float(stdtrit(n - 1, 1 - _CHANCE)) * deviation > 0
+    return bool(different or (squared and error > float(fdtri(n, n, 1 - _CHANCE)) * other))

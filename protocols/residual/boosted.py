@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float64
@@ -11,7 +12,7 @@ from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.boosted import Finish, finish, gated_weights
 from numerics.residual.influence import compare
 from numerics.residual.rules import LearningResult, Rules, Split, selection_error
-from protocols.residual.payloads import Conclude, Fit, Fitted
+from protocols.residual.payloads import Binned, Conclude, Fit, Fitted
 from protocols.residual.sequential import MOST_MISSES
 from protocols.wire.payload import Payload
 
@@ -36,8 +37,14 @@ class Boosted:
         # By iteration: coefficients, and the agents' steps for all rows.
         self.weights: list[Float64[np.ndarray, "D"]] = []
         self.steps: list[Float64[np.ndarray, "D n"]] = []
+        self.binned: dict[str, Binned] = {}
         self.ended = rules.rounds == 0
         self.learned: LearningResult | None = None
+
+    @property
+    def fitting(self) -> tuple[str, ...]:
+        """Agents that fit the residual: those that have given no bins."""
+        return tuple(name for name in self.names if name not in self.binned)
 
     # -- asks and answers ---------------------------------------------------------------------------------------------
 
@@ -47,7 +54,7 @@ class Boosted:
             return {}
         target = np.ascontiguousarray(self.residual[: self.split.n_fit, None])
         ask = Fit(target, add=1.0, number=self.iteration, keep=self.rules.keep)
-        return dict.fromkeys(self.names, ask)
+        return dict.fromkeys(self.fitting, ask)
 
     def answer_shape(self, name: str) -> tuple[int, int, int]:
         """Return the shape of an answer: training rows, later rows, columns."""
@@ -63,7 +70,7 @@ class Boosted:
         weights = gated_weights(steps, self.residual, self.split, shrinkage=rules.shrinkage, ridge=rules.ridge)
         if not weights.any():  # where somebody was silent, all are asked once more
             self.misses += 1
-            self.ended = len(answers) == len(self.names) or self.misses >= MOST_MISSES
+            self.ended = len(answers) == len(self.fitting) or self.misses >= MOST_MISSES
             return
         self.misses = 0
         self.weights.append(weights)
@@ -92,20 +99,44 @@ class Boosted:
         best = self.choice()[1]
         return [[t for t in range(best) if self.weights[t][j]] for j in range(len(self.names))]
 
+    def _parts(self) -> tuple[Float64[np.ndarray, "k n"], AgentCombination]:
+        """Return every agent's steps that count, or bins, and their sum; bins have coefficient 0."""
+        columns: list[Float64[np.ndarray, "_ n"]] = []
+        weights, levels, widths = [], [], []
+        for j, (name, own) in enumerate(zip(self.names, self._counted(), strict=True)):
+            if name in self.binned:
+                columns.append(self.binned[name].bins.T.astype(np.float64))
+                weights += [0.0] * len(columns[-1])
+                levels += self.binned[name].levels.tolist()
+            else:
+                columns.append(np.array([self.steps[t][j] for t in own]).reshape(-1, self.split.n))
+                weights += [self.weights[t][j] for t in own]
+                levels += [0] * len(own)
+            widths.append(len(columns[-1]))
+        combination = AgentCombination(
+            self.names, np.array(weights), 0.0, None, tuple(widths), tuple(levels) if any(levels) else ()
+        )
+        return np.vstack(columns), combination
+
     def _finish(self) -> LearningResult:
-        counted, best = self._counted(), self.choice()[1]
-        steps = np.array([self.steps[t][j] for j, own in enumerate(counted) for t in own]).reshape(-1, self.split.n)
-        weights = np.array([self.weights[t][j] for j, own in enumerate(counted) for t in own])
-        widths = tuple(map(len, counted))
-        finished = finish(AgentCombination(self.names, weights, 0.0, None, widths), steps, self.y, self.split)
+        best = self.choice()[1]
+        parts, combination = self._parts()
+        if combination.levels:
+            finished = self._finish_by_bins(combination, parts)
+        else:
+            finished = finish(combination, parts, self.y, self.split)
+        combination = finished.combination
         curve, power = self.curve[: best + 1], self.power[: best + 1]
-        if finished.combination.model is not None:
+        residuals = self._residuals(combination, parts)
+        if combination.model is not None:
             curve, power = np.vstack([curve, finished.errors]), np.vstack([power, power[-1:]])
-        seen = np.array(widths) > 0
-        residuals = self._residuals(finished, steps)
+            # Bins have no part of their own: what the prediction loses without them stands for it.
+            for j in [self.names.index(name) for name in self.binned]:
+                power[-1, j] = (residuals[1 + j] - residuals[0])[: self.split.n_fit].var()
+        seen = np.array([combination.uses(name) for name in self.names])
         return LearningResult(
             names=self.names,
-            algorithm="boosted",
+            algorithm=self.rules.algorithm,
             mean=self.mean,
             beta=seen.astype(np.float64),
             iteration=len(curve) - 1,
@@ -115,20 +146,32 @@ class Boosted:
             step_power=np.zeros(0),
             split=self.split,
             seen=seen,
-            model=finished.combination.model,
+            model=combination.model,
             without=compare(residuals[0], residuals[1:], self.split),
             left=residuals[0, self.split.slices[2]],
-            weights=weights,
-            widths=widths,
+            weights=combination.beta,
+            widths=combination.widths,
+            levels=combination.levels,
+            epsilons=tuple(self.binned[name].epsilon if name in self.binned else 0.0 for name in self.names)
+            if self.binned
+            else (),
         )
 
-    def _residuals(self, finished: Finish, steps: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "residuals n"]:
+    def _finish_by_bins(self, combination: AgentCombination, parts: Float64[np.ndarray, "k n"]) -> Finish:
+        """Boost what the sum of the steps leaves, or the outcome itself, whichever is better on validation rows."""
+        anew = replace(combination, beta=np.zeros(len(combination.beta)))
+        starts = [combination, anew] if combination.beta.any() else [combination]
+        leaf = self.rules.min_leaf
+        finished = [finish(each, parts, self.y, self.split, min_leaf=leaf) for each in starts]
+        return min(finished, key=lambda each: float(each.errors[1]))
+
+    def _residuals(
+        self, combination: AgentCombination, parts: Float64[np.ndarray, "k n"]
+    ) -> Float64[np.ndarray, "residuals n"]:
         """Return what the combination leaves with all agents, and without each: as in a prediction without it."""
-        ends = np.cumsum(finished.combination.widths)[:-1]
-        parts = {name: part.T for name, part in zip(self.names, np.split(steps, ends), strict=True)}
-        residuals: Float64[np.ndarray, "residuals n"] = self.y - finished.combination.predict_without_each(
-            parts, self.split.n
-        )
+        ends = np.cumsum(combination.widths)[:-1]
+        own = {name: part.T for name, part in zip(self.names, np.split(parts, ends), strict=True)}
+        residuals: Float64[np.ndarray, "residuals n"] = self.y - combination.predict_without_each(own, self.split.n)
         return residuals
 
     def conclusions(self, result: LearningResult) -> dict[str, Payload]:

@@ -239,6 +239,49 @@ class Compare(Payload, answer=Compared):
 
 
 @dataclass(frozen=True)
+class Binned(Payload):
+    """To whoever holds the outcome, once: in which bin each common entity lies, in each of the site's columns.
+
+    A site that does not allow it sends none. At worst they tell the rank of every entity in every column to one of the
+    bins, test rows among them, and which entities share a category; with randomized response less. Edges of the bins,
+    and names of columns and categories, stay at the site. A bin has `min-rows` rows of the site or more.
+
+    Attributes
+    ----------
+    bins : ndarray
+        A row for every entity of the order, a column for every column; no rows and columns where the site sends none.
+    levels : ndarray
+        Number of bins of each column.
+    epsilon : float
+        eps of the randomized response to each column; 0: these are the bins.
+    """
+
+    bins: UInt8[np.ndarray, "n c"]
+    levels: UInt8[np.ndarray, "c"]
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Bin(Payload, answer=Binned):
+    """To every agent, once, before learning: asks for the bins of its columns, if it allows that.
+
+    Attributes
+    ----------
+    levels : int
+        Most bins of a column of numbers: 16, 32 or 64.
+    epsilon : float
+        eps of randomized response to each column, 0: none. A site may want a smaller one.
+    """
+
+    levels: int
+    epsilon: float
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1}
+
+
+@dataclass(frozen=True)
 class Concluded(Payload):
     """To the center, once: whether the agent has stored its model; false where it has no directory."""
 
@@ -257,11 +300,14 @@ class Conclude(Payload, answer=Concluded):
         Numbers of these steps; none, and no target: the agent has no part in the prediction.
     separate : bool
         Whether later predictions have a column for every step, not their sum.
+    bins : bool
+        Whether the bins of new rows are wanted later, as the site has given them; it stores their edges.
     """
 
     target: Float64[np.ndarray, "n"] | Float32[np.ndarray, "n"]
     numbers: Int64[np.ndarray, "steps"]
     separate: bool = False
+    bins: bool = False
 
 
 # -- predicting -------------------------------------------------------------------------------------------------------
@@ -278,13 +324,14 @@ class Predicted(Payload):
     part : ndarray
         ``f_j(x)``, a number for each row; of boosting a number for each row and step. The center has the coefficients
         and computes ``sum_j beta_j f_j(x)``. At worst the steps tell of a new row what they told of the training rows:
-        by each tree, in which leaf it is.
+        by each tree, in which leaf it is. Of a site that has given bins, those of the row: its rank in each column, to
+        one of the bins.
     """
 
     keys: UInt64[np.ndarray, "rows 2"]
     check: UInt8[np.ndarray, "_"]
     kind: str
-    part: Float64[np.ndarray, "n c"]
+    part: Float64[np.ndarray, "n c"] | UInt8[np.ndarray, "n c"]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ encrypted for the site that it is meant for. The center relays the bytes.
 """
 
 from protocols.residual.learning_payloads import (
+    Bin,
+    Binned,
     Compare,
     Compared,
     Conclude,
@@ -46,6 +48,8 @@ from protocols.residual.sealed_payloads import (
 )
 
 __all__ = [
+    "Bin",
+    "Binned",
     "Compare",
     "Compared",
     "Conclude",

@@ -12,15 +12,22 @@ from numerics.residual.alone import errors_alone
 from numerics.residual.limits import RANGES, prediction_limits
 from numerics.residual.rules import LearningResult, Rules, Split
 from numerics.shared.threads import single_threaded
+from protocols.residual.bins import Bins
 from protocols.residual.boosted import Boosted
 from protocols.residual.parallel import Parallel
-from protocols.residual.payloads import Compare, Compared, Concluded, Fit, Fitted, Show, Tried, Try
+from protocols.residual.payloads import Bin, Binned, Compare, Compared, Concluded, Fit, Fitted, Show, Tried, Try
 from protocols.residual.sequential import Greedy, Sip
 from protocols.residual.single_round import SingleRound
 from protocols.wire.payload import Payload, PayloadError
 
 Algorithm = Boosted | Parallel | Greedy | Sip | SingleRound
-_ALGORITHMS: Mapping[str, type[Algorithm]] = {"boosted": Boosted, "parallel": Parallel, "greedy": Greedy, "sip": Sip}
+_ALGORITHMS: Mapping[str, type[Algorithm]] = {
+    "boosted": Boosted,
+    "bins": Bins,
+    "parallel": Parallel,
+    "greedy": Greedy,
+    "sip": Sip,
+}
 
 
 class Plan:
@@ -150,6 +157,9 @@ class Plan:
         """
         if isinstance(answer, Concluded):
             return
+        if isinstance(ask, Bin) and isinstance(answer, Binned):
+            _check_binned(ask, answer, self.split.n)
+            return
         n_fit, n_held, columns = self.algorithm.answer_shape(name)
         if isinstance(ask, Fit | Show) and isinstance(answer, Fitted):
             expected: dict[str, tuple[int, ...]] = {"fitted": (n_fit, columns), "held": (n_held, columns)}
@@ -170,6 +180,26 @@ class Plan:
                 raise PayloadError(answer.title(), field, f"goes beyond {RANGES:g} ranges of the outcome")
         if isinstance(self.algorithm, Greedy) and not isinstance(answer, Compared):
             self.algorithm.check_error(answer, (low, high))
+
+
+MOST_CATEGORIES = 51
+"""Most bins of a column of categories: the site's most frequent ones, and that of all others."""
+
+
+def _check_binned(ask: Bin, answer: Binned, n: int) -> None:
+    """Refuse bins that are not of these rows, or that no column can have."""
+
+    def refuse(field: str, problem: str) -> None:
+        raise PayloadError(answer.title(), field, problem)
+
+    if answer.levels.size and len(answer.bins) != n:
+        refuse("bins", f"expected {n} rows, got {len(answer.bins)}")
+    if answer.levels.max(initial=1) > max(ask.levels, MOST_CATEGORIES) or answer.levels.min(initial=1) < 1:
+        refuse("levels", "is not a number of bins of a column")
+    if (answer.bins >= answer.levels).any():
+        refuse("bins", "has bins beyond levels")
+    if not (answer.epsilon >= 0 and (ask.epsilon == 0 or 0 < answer.epsilon <= ask.epsilon or not answer.levels.size)):
+        refuse("epsilon", f"is more than {ask.epsilon:g}")
 
 
 def _algorithm(names: tuple[str, ...], y: Float64[np.ndarray, "n"], split: Split, rules: Rules) -> Algorithm:

@@ -175,9 +175,9 @@ class Present(Payload, answer=SealedAnswer):
 
 @dataclass(frozen=True)
 class Part(Payload):
-    """Inside the answer to `Present`: ``f_j(x)`` of every row of the order; of boosting a column for every step."""
+    """Inside the answer to `Present`: `part` of `Predicted`, of every row of the order."""
 
-    part: Float64[np.ndarray, "n c"]
+    part: Float64[np.ndarray, "n c"] | UInt8[np.ndarray, "n c"]
 
 
 @dataclass(frozen=True)

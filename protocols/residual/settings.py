@@ -32,8 +32,13 @@ class Settings(ProtocolSettings, prefix="residual"):
 
     tasks: ClassVar[tuple[str, ...]] = ("regression",)
 
-    algorithm: Literal["boosted", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting"] = setting(
-        "boosted", "how the agents learn together", unset="", other_source="sip in a ring, or what the scenario sets"
+    algorithm: Literal["boosted", "bins", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting"] = (
+        setting(
+            "boosted",
+            "how the agents learn together",
+            unset="",
+            other_source="sip in a ring, or what the scenario sets",
+        )
     )
     agent: str = setting("tree", "an agent's method, e.g. 'tree' or 'hgb(max_depth=3)'", unset="")
     min_leaf: int = setting(
@@ -87,6 +92,16 @@ class Settings(ProtocolSettings, prefix="residual"):
     )
     holdout: float = setting(0.2, "own data: share of the rows that are test rows", between(0, 0.9))
     refit: bool = setting(True, "learn again from all training rows once p and the number of iterations are chosen")
+    bins: int = setting(
+        32,
+        "bins: most bins of a column, of the sites that allow-bins",
+        Allowed("16, 32 or 64", (16, 32, 64).__contains__),
+    )
+    bins_epsilon: float = setting(
+        0.0,
+        "bins: eps of randomized response to each column's bins; 0: none. A site may set a smaller one",
+        between(0, 100),
+    )
     robust: bool = setting(
         False, "leave out, by name, agents that raise the error on validation rows; there is no refit then"
     )
@@ -115,7 +130,7 @@ class Settings(ProtocolSettings, prefix="residual"):
         from numerics.residual import boosted  # not for those who only look for keys
         from numerics.residual.rules import Rules
 
-        boosts = self.algorithm == "boosted"
+        boosts = self.algorithm in ("boosted", "bins")
         powers = self.powers if self.power == "auto" else self.power
         rules = Rules(
             algorithm=self.algorithm,
@@ -134,6 +149,8 @@ class Settings(ProtocolSettings, prefix="residual"):
             keep=keep,
             robust=self.robust,
             baselines=self.baselines and keep,
+            bins=self.bins,
+            epsilon=self.bins_epsilon,
         )
         return Rules.from_json(rules.to_json())
 
@@ -144,6 +161,15 @@ class Consents(settings.Settings):
 
     agent: str = setting("", "the site's own method, e.g. 'hgb(max_depth=3)'", words="the run's")
     min_leaf: int = setting(1, "fewest rows in a leaf of a tree; the larger of this and the run's applies", at_least(1))
+    allow_bins: bool = setting(
+        False,
+        "send each row's rank in each of its columns, to 1/64 at best, if the run has residual.algorithm=bins",
+    )
+    bins_epsilon: float = setting(
+        0.0,
+        "eps of randomized response to the bins of each column; 0: the run's. The smaller one applies",
+        between(0, 100),
+    )
     sealed_only: bool = setting(
         False, "answer only sealed for other sites, so that the fusion center sees no prediction"
     )

@@ -79,6 +79,7 @@ class Fault(IntEnum):
     UNCOUNTED_TEXT = 60
     BUDGET_SPENT = 61
     GUARD_SILENT = 65
+    BINS_NOT_ALLOWED = 66
 
     @property
     def message(self) -> str:
@@ -158,6 +159,10 @@ _MESSAGES = {
     Fault.PRICES_NOT_ALLOWED: (
         "it answers no rounds of prices, whose sums say more of its rows than its coreset does; set allow-prices=true "
         "in its node configuration to allow that, or coreset.assignment=coreset"
+    ),
+    Fault.BINS_NOT_ALLOWED: (
+        "it gives no bins of its columns any more; set allow-bins=true in its node configuration to allow that, as "
+        "when the model was learned"
     ),
     Fault.INPUTS_NOT_ALLOWED: (
         "it discloses no inputs; set allow-inputs=true in its node configuration to allow that, or gp.covariance=sketch"

@@ -8,7 +8,7 @@ import numpy as np
 
 from server.report.data import Arrays, ResultsError
 from server.report.previous_run import read_results
-from server.report.protocol import HASHED_NAMES, Answer, Config, Meaning, ProtocolReport, higher, lower
+from server.report.protocol import HASHED_NAMES, Answer, Config, Meaning, ProtocolReport, Rival, higher, lower
 from server.report.saved_arrays import check_saved
 
 _HOLDINGS = {
@@ -84,8 +84,13 @@ REPORT = ProtocolReport(
         Answer(
             "accuracy",
             "{who} put {value} of {their} instances into the right class",
-            {"accuracy_majority": "by majority vote", "accuracy_best_component": "by the best single component"},
-            {"accuracy_best_component": "not knowing in advance which component is best"},
+            {
+                "accuracy_majority": Rival("by majority vote", "the majority vote", "plain way"),
+                "accuracy_best_component": Rival(
+                    "by the best single classifier", "the best single classifier", "best site"
+                ),
+            },
+            unit="instance of known class",
         ),
         Answer("n_predicted", "{who} classified {value} new instances of {their} own; no true classes are known"),
         Answer(
@@ -101,6 +106,7 @@ REPORT = ProtocolReport(
         "bound": higher("lower bound on the log likelihood of all labels"),
         "rounds_to_converge": lower("rounds until the bound stopped rising"),
         "converged": higher("fits that converged before the last round allowed", share=True),
+        "association": higher("what the most telling clustering explains of the classifiers' classes", share=True),
         "unsure": lower("instances that their sites list as unsure", share=True),
         "n_predicted": Meaning("rows predicted"),
     },

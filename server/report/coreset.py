@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from server.report.data import Arrays
-from server.report.protocol import Answer, Config, Meaning, ProtocolReport, higher, lower
+from server.report.protocol import Answer, Config, Meaning, ProtocolReport, Rival, higher, lower
 
 
 def holdings(config: Config, arrays: Arrays) -> str:
@@ -38,14 +38,21 @@ REPORT = ProtocolReport(
             "cost",
             "{who} put {n_rows} into fair clusters at a cost of {value}",
             {
-                "cost_full": "by the same algorithm on all rows in one place",
-                "cost_unfair": "without the bounds of fairness",
+                "cost_full": Rival(
+                    "by the same algorithm on all rows in one place",
+                    "all rows in one place",
+                    "out of reach",
+                    "rows in separate places",
+                ),
+                "cost_unfair": Rival(
+                    "without the bounds of fairness", "clusters without bounds", "out of reach", "fairness"
+                ),
             },
-            {"cost_full": "rows in separate places", "cost_unfair": "fairness"},
             ("max_violation", "balance", "price_of_fairness", "n_coreset"),
             also="A group misses its bounds of fairness in a cluster by {max_violation} at most.",
             also_at_0=("max_violation", "Every cluster keeps the bounds of fairness."),
             in_tables=("error", "relative", "price_of_fairness", "excess"),
+            unit="row",
         ),
     ),
     metrics={

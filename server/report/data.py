@@ -77,6 +77,9 @@ class Report:
         The result without each site (`server.report.influence.as_data`): ``measure``, ``with_all``, ``without`` by
         site, ``most``, the site whose absence changes the measure most, and ``change``; or ``unknown``, why it cannot
         be said. Empty where the protocol has no such.
+    verdict : dict
+        Whether to join (`server.report.verdict.Verdict`): ``decision``, ``words``, ``reason``, the ``ways`` that were
+        compared, and ``warnings``.
     figures : list of dict
         ``name``, ``caption`` and ``alt`` of every figure; its image is ``figures/NAME.png``.
 
@@ -109,6 +112,7 @@ class Report:
     differences: dict[str, dict[str, float]] = field(default_factory=dict)
     shorthand: str = ""
     influence: dict[str, Any] = field(default_factory=dict)
+    verdict: dict[str, Any] = field(default_factory=dict)
     figures: list[dict[str, str]] = field(default_factory=list)
 
     def to_json(self) -> str:
@@ -180,6 +184,7 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
             "overview",
             "differences",
             "influence",
+            "verdict",
         ),
         (dict,),
     ),

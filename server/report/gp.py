@@ -9,7 +9,7 @@ from typing import Any
 from server.report.data import Arrays, ResultsError
 from server.report.formatting import listed
 from server.report.previous_run import read_results
-from server.report.protocol import Answer, Config, Meaning, ProtocolReport, higher, lower
+from server.report.protocol import Answer, Config, Meaning, ProtocolReport, Rival, higher, lower
 from server.report.saved_arrays import check_saved
 
 _COVERAGE = re.compile(r"coverage_(\d\d)")
@@ -75,9 +75,17 @@ REPORT = ProtocolReport(
             "smse",
             "{who} predict{s} {n_queries} with a standardized mean squared error of {value}, where 0 is exact and 1 no"
             " better than the mean output",
-            {"smse_alone": "by the best site alone", "smse_full": "by one Gaussian process of all rows"},
-            {"smse_full": "rows in separate places"},
+            {
+                "smse_alone": Rival("by the best site alone", "the best site's own process", "best site"),
+                "smse_full": Rival(
+                    "by one Gaussian process of all rows",
+                    "one Gaussian process of all rows",
+                    "out of reach",
+                    "rows in separate places",
+                ),
+            },
             ("msll", "coverage_95", "rmse"),
+            unit="group of query points",
             also="Their 95 % intervals hold {coverage_95} of the outputs.",
         ),
         Answer("n_queries", "{who} predict{s} {n_queries} with unknown outputs"),
@@ -102,6 +110,7 @@ REPORT = ProtocolReport(
         "n_experts": Meaning("Gaussian process experts"),
         "n_queries": Meaning("points predicted", counts="point"),
         "n_selected": Meaning("experts asked for a point, on average"),
+        "best_reduction": higher("mean variance at the points that a measurement at the best one removes", share=True),
         "n_dropped": lower("expected answers of experts that did not come"),
         "bytes_per_query": lower("bytes on the wire for a point"),
     },

@@ -13,10 +13,19 @@ from jaxtyping import Shaped
 from server.report.data import Arrays, Report
 from server.report.formatting import counted, grouped, listed, number, percent, with_error
 from server.report.glossary import direction, meaning
-from server.report.protocol import Answer, report_of
+from server.report.protocol import Answer, Rival, report_of
 from server.report.table_headline import label_columns, table_answer
 
-__all__ = ["Comparison", "answer", "chosen_answer", "comparisons", "differences", "first_metrics"]
+__all__ = [
+    "Comparison",
+    "answer",
+    "chosen_answer",
+    "comparisons",
+    "differences",
+    "first_metrics",
+    "in_words",
+    "value_text",
+]
 
 UNCLEAR = "not significant"
 """Verdict when a difference is not statistically significant over the repetitions, or over test rows."""
@@ -118,9 +127,9 @@ def comparisons(report: Report) -> list[Comparison]:
         return []
     value, name = report.metrics[chosen.metric], chosen.metric
     compared = [
-        _comparison(report, name, rival, phrase, value, report.metrics[rival])
-        for rival, phrase in chosen.rivals.items()
-        if rival in report.metrics
+        _comparison(report, name, metric, rival.words, value, report.metrics[metric])
+        for metric, rival in chosen.rivals.items()
+        if metric in report.metrics
     ]
     if name in report.published:
         compared.append(_comparison(report, name, name, _IN_PAPER, value, report.published[name]))
@@ -149,8 +158,14 @@ def _verdict(report: Report, metric: str, other: str, difference: float, error: 
         return UNCLEAR
     if (difference < 0) == (better == "lower"):
         return "better"
-    prices = next((each.prices for each in report_of(report.protocol).answers if each.metric == metric), {})
-    return f"the price of {prices[other]}" if other in prices else "worse"
+    price = rival.price if (rival := _rival(report, metric, other)) else ""
+    return f"the price of {price}" if price else "worse"
+
+
+def _rival(report: Report, metric: str, other: str) -> Rival | None:
+    """Return what another metric is to the answer's; None for the paper's figure."""
+    rivals = next((each.rivals for each in report_of(report.protocol).answers if each.metric == metric), {})
+    return rivals.get(other)
 
 
 def _critical_value(pairs: int) -> float:
@@ -179,9 +194,23 @@ def _describe(each: Comparison) -> str:
     """Return a comparison as a part of the answer."""
     if each.difference == THE_SAME:
         return f"the same as {each.words}"
-    link = "as" if each.difference.endswith("times as large") else "than"
     aside = f"; {each.verdict}" if each.verdict == UNCLEAR or each.verdict.startswith("the price") else ""
+    return _beside(each, aside)
+
+
+def _beside(each: Comparison, aside: str = "") -> str:
+    link = "as" if each.difference == THE_SAME or each.difference.endswith("times as large") else "than"
     return f"{each.difference} {link} {each.words} ({each.value}{aside})"
+
+
+def in_words(report: Report, metric: str, other: str, phrase: str) -> str:
+    """Return a metric beside another one, as it follows "is": ``40 ± 3 % less than alone (0.83)``."""
+    return _beside(_comparison(report, metric, other, phrase, report.metrics[metric], report.metrics[other]))
+
+
+def value_text(report: Report, metric: str) -> str:
+    """Return a metric for a sentence, with its standard error if that is known."""
+    return _value(report, report.metrics, metric)
 
 
 def first_metrics(report: Report) -> list[str]:
@@ -209,7 +238,8 @@ def differences(protocol: str, metrics: Mapping[str, float], arrays: Arrays) -> 
         By rival, ``difference`` (this run's mean minus the rival's) and ``relative`` (divided by the rival's mean),
         with the standard errors ``difference_se`` and ``relative_se``; for the ratio of means by the delta method,
         since the repetitions are pairs. With one repetition, of rivals with an array ``paired_RIVAL``: difference,
-        its standard error, and number of rows, which are the ``pairs``. Empty without either.
+        its standard error, and number of rows, which are the ``pairs``; ``chosen_from`` if the rival is the best of
+        several. Empty without either.
     """
     chosen = next((each for each in report_of(protocol).answers if each.metric in metrics), None)
     if chosen is None:
@@ -230,10 +260,11 @@ def differences(protocol: str, metrics: Mapping[str, float], arrays: Arrays) -> 
     return by_rival
 
 
-def _of_rows(paired: Shaped[np.ndarray, "3"], rival: float) -> dict[str, float]:
-    """Return the difference from a rival by its standard error over rows."""
-    difference, error, pairs = map(float, paired)
+def _of_rows(paired: Shaped[np.ndarray, "_"], rival: float) -> dict[str, float]:
+    """Return the difference from a rival by its standard error over rows, as `Rival` has it."""
+    difference, error, pairs, *chosen_from = map(float, paired)
     each = {"difference": difference, "difference_se": error, "pairs": pairs}
+    each |= {"chosen_from": chosen_from[0]} if chosen_from else {}
     return each | {"relative": difference / rival, "relative_se": error / rival} if rival > 0 else each
 
 

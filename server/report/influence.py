@@ -61,6 +61,18 @@ def sentence(report: Report) -> str:
     return f"{text} It is better without {better}: {_text(known['without'][better], share=share)}." if better else text
 
 
+def better_without(report: Report) -> str:
+    """Return a sentence on the site without which the result improves most, by a notable share; empty without one."""
+    known = report.influence
+    if "most" not in known or known["with_all"] is None:
+        return ""
+    what = meaning(report.protocol, known["measure"])
+    if what is None or not (site := _best_left_out(known, what)):
+        return ""
+    texts = [_text(value, share=what.share) for value in (known["without"][site], known["with_all"])]
+    return f"Without {site}, the {what.words} would be {texts[0]} instead of {texts[1]}: look at its data."
+
+
 def table_of(report: Report) -> tuple[list[str], list[list[str]]]:
     """Return headings and a row for every site, the largest change first; no rows where nothing is known."""
     known = report.influence

@@ -73,6 +73,39 @@ def higher(words: str, *, share: bool = False) -> Meaning:
 
 
 @dataclass(frozen=True)
+class Rival:
+    """An alternative to the result: another metric, on the same rows and by the same criterion.
+
+    A run that also has an array ``paired_METRIC`` knows how sure the difference is: ``[difference, error, n]`` with the
+    answer's metric minus the rival's, the standard error of that over the n rows that both were measured on, and
+    optionally, as a fourth number, of how many the rival is the best one by these rows.
+
+    Attributes
+    ----------
+    words : str
+        As it follows "less than".
+    use : str
+        As it follows "use": what a site does instead.
+    kind : str
+        ``"alone"`` (each site by itself), ``"best site"``, ``"plain way"`` (what is simpler, such as a vote, a mean,
+        one round), or ``"out of reach"``: nobody has it, such as data in one place, and it does not count in the
+        verdict.
+    price : str
+        For what is out of reach, what the distance to it is the price of.
+
+    Examples
+    --------
+    >>> Rival("by majority vote", "the majority vote", "plain way").use
+    'the majority vote'
+    """
+
+    words: str
+    use: str
+    kind: Literal["alone", "best site", "plain way", "out of reach"]
+    price: str = ""
+
+
+@dataclass(frozen=True)
 class Answer:
     """A sentence that answers a protocol's question with one metric.
 
@@ -83,10 +116,8 @@ class Answer:
     sentence : str
         The sentence, with ``{who}`` for the sites, ``{value}`` for the metric and ``{NAME}`` for other metrics;
         ``{s}``, ``{have}`` and ``{their}`` agree with the number of sites.
-    rivals : Mapping[str, str]
-        Metrics that it is compared with, each as it follows "less than".
-    prices : Mapping[str, str]
-        For rivals that are not available in practice, what the distance to them is the price of.
+    rivals : Mapping[str, Rival]
+        Metrics that it is compared with.
     beside : tuple of str
         Metrics that are shown next to it.
     also : str
@@ -96,6 +127,8 @@ class Answer:
     in_tables : tuple of str
         Metrics that replace it in the answer of a table, if its values in different rows cannot be compared; the best
         first.
+    unit : str
+        What the rows are that it is measured on, in the singular.
 
     Examples
     --------
@@ -105,12 +138,12 @@ class Answer:
 
     metric: str
     sentence: str
-    rivals: Mapping[str, str] = field(default_factory=dict)
-    prices: Mapping[str, str] = field(default_factory=dict)
+    rivals: Mapping[str, Rival] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
     also: str = ""
     also_at_0: tuple[str, str] = ("", "")
     in_tables: tuple[str, ...] = ()
+    unit: str = "held-out row"
 
 
 FROM: Mapping[str, str] = {"from": "Nothing was learned anew. The sites used the result of an earlier run"}
@@ -135,6 +168,11 @@ def no_disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
 def no_earlier_arrays(config: Config) -> Arrays:
     """Return no arrays: the protocol does not use results of earlier runs."""
     return {}
+
+
+def no_warnings(metrics: Mapping[str, float], arrays: Arrays) -> list[str]:
+    """Return no warnings."""
+    return []
 
 
 def own_test_rows(config: Config, *, scenario: bool) -> dict[str, Any]:
@@ -164,7 +202,8 @@ class ProtocolReport:
     question : str
         The question that the protocol answers, for a reader who has not read the paper. Used by `overview` and `html`.
     answers : tuple of Answer
-        Possible answers; a run gives the first one whose metric it has. Used by `headline` and `summary`.
+        Possible answers; a run gives the first one whose metric it has. Used by `headline`, `verdict` and
+        `summary`.
     metrics : Mapping[str, Meaning]
         Meaning of the protocol's metrics. Used by `glossary`.
     more_metrics : Callable
@@ -192,6 +231,8 @@ class ProtocolReport:
         ``center_files(config, scenario=...)``: what the fusion center reads from its own files, as arguments of
         `strategies.fusion.Reference`; `scenario` says whether the sites' data are a scenario's. A `DataError` if a file
         cannot be used. Used by `server.center`.
+    warnings : Callable
+        ``warnings(metrics, arrays)``: sentences that may change the decision to use the result. Used by `verdict`.
     saved_arrays : Mapping[str, str]
         Arrays that are used after the run, with types and shapes as `saved_arrays` reads them.
     packages : tuple of str
@@ -220,6 +261,7 @@ class ProtocolReport:
     earlier_keys: Mapping[str, str] = field(default_factory=lambda: FROM)
     earlier_arrays: Callable[[Config], Arrays] = no_earlier_arrays
     center_files: _CenterFiles = own_test_rows
+    warnings: Callable[[Mapping[str, float], Arrays], list[str]] = no_warnings
     saved_arrays: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
 

@@ -9,11 +9,15 @@ import numpy as np
 
 from server.report.data import Arrays, ResultsError
 from server.report.previous_run import read_results
-from server.report.protocol import HASHED_NAMES, Answer, Config, Meaning, ProtocolReport, lower
+from server.report.protocol import HASHED_NAMES, Answer, Config, Meaning, ProtocolReport, Rival, lower
 from server.report.saved_arrays import check_saved
 
 _SEALED = ("residual.Sealed", "residual.Pass", "residual.Present")
 """Payloads of runs in which predictions are encrypted between sites."""
+_BINS = (
+    " Sites that allow it sent once, {to}, in which bin (1/64 of a site's rows or more) each entity lies in each of"
+    " their columns; names of columns stayed there."
+)
 _ALONE = (
     " At the end the sites got the outcome of the rows learned from, and answered with what their own columns alone"
     " predict of the test rows."
@@ -28,9 +32,12 @@ def holdings(config: Config, arrays: Arrays) -> str:
 
 
 def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
-    """Return what left the sites: predictions and residuals, plain or encrypted."""
+    """Return what left the sites: predictions and residuals, plain or encrypted, or bins."""
     relayed = "residual.Lead" in payloads and any(each.get("residual.baselines") for each in settings)
     alone = _ALONE if relayed or "residual.Compare" in payloads else ""
+    if any(each.get("residual.algorithm") == "bins" for each in settings):
+        left = _of_bins("residual.Lead" in payloads, "residual.Fit" in payloads)
+        return left + alone + HASHED_NAMES.format("entities")
     if any(name in payloads for name in _SEALED):
         return (
             "Columns and models stayed at the sites. Predictions and residuals, a number for every entity, went"
@@ -41,6 +48,13 @@ def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
         "Columns and models stayed at the sites. Each site's predictions, a number for every entity, went to the"
         f" fusion center, which returned the residual still to be explained.{alone}{HASHED_NAMES.format('entities')}"
     )
+
+
+def _of_bins(sealed: bool, fitted: bool) -> str:
+    """Return what left the sites where those that allow it send bins."""
+    to = "to the site with the outcome, encrypted" if sealed else "to the fusion center"
+    others = f" Predictions of the others, a number for every entity, went {to}, which returned residuals."
+    return f"Values, models and edges stayed at the sites.{_BINS.format(to=to)}{others if sealed or fitted else ''}"
 
 
 def earlier_arrays(config: Config) -> Arrays:
@@ -61,9 +75,13 @@ def _check_widths(path: str, arrays: Arrays) -> None:
     if "widths" not in arrays and "weights" not in arrays:
         return
     widths, weights = arrays.get("widths", np.zeros(0)), arrays.get("weights", np.zeros(0))
-    same = widths.dtype == np.int64 and widths.shape == arrays["agents"].shape and bool((widths >= 0).all())
+    levels = arrays.get("levels", np.zeros(len(weights), np.int64))
+    binned = levels.dtype == np.int64 and levels.shape == weights.shape and bool(((levels >= 0) & (levels < 256)).all())
+    same = binned and widths.dtype == np.int64 and widths.shape == arrays["agents"].shape and bool((widths >= 0).all())
     if not (same and weights.dtype == np.float64 and weights.shape == (int(widths.sum()),)):
-        raise ResultsError(f"{path}: weights in arrays.npz do not go with widths and agents; use a run's own results")
+        raise ResultsError(
+            f"{path}: weights and levels in arrays.npz do not go with widths and agents; use a run's own results"
+        )
 
 
 def center_files(config: Config, *, scenario: bool) -> dict[str, Any]:
@@ -86,12 +104,18 @@ REPORT = ProtocolReport(
             "test_mse",
             "{who} predict{s} test rows with a mean squared error of {value}",
             {
-                "mse_alone": "with the best site alone",
-                "mse_holder": "with the site alone that holds the outcome",
-                "mse_average": "by the mean of the agents alone",
-                "mse_centralized": "by boosting all columns in one place",
+                "mse_alone": Rival("with the best site alone", "the best site's own columns", "best site"),
+                "mse_holder": Rival(
+                    "with the site alone that holds the outcome", "the columns of the site with the outcome", "alone"
+                ),
+                "mse_average": Rival("by the mean of the agents alone", "the mean of the agents", "plain way"),
+                "mse_centralized": Rival(
+                    "by boosting all columns in one place",
+                    "all columns in one place",
+                    "out of reach",
+                    "columns in separate places",
+                ),
             },
-            {"mse_centralized": "columns in separate places"},
             ("mse_pooled", "test_mse_once", "train_mse", "iterations"),
         ),
         Answer(
@@ -139,6 +163,8 @@ REPORT = ProtocolReport(
         "Enrolled": "hashed names of the entities, numbers of rows and columns",
         "Order": "the entities known to all, and the settings of learning",
         "Ready": "a site's confirmation of the order",
+        "Bin": "asks for the bins of a site's columns, if it allows that",
+        "Binned": "in which bin each entity lies, in each of a site's columns; none without the site's consent",
         "Fit": "the residual that an agent is to fit, a number for every entity",
         "Fitted": "an agent's predictions, a number for every entity",
         "Try": "the residual, to say how well it could be fitted",

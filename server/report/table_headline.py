@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from server.report.data import Report, Row
 from server.report.formatting import counted, grouped, listed, number, percent, with_error
 from server.report.glossary import direction, meaning
-from server.report.protocol import Answer, Meaning
+from server.report.protocol import Answer, Meaning, Rival
 
 _MOST_LABELS = 3
 _EQUAL = 1e-9
@@ -93,13 +93,13 @@ def _cell(row: Row, metric: str, known: Meaning | None) -> str:
     return grouped(round(value)) if abs(value) >= 1e4 else f"{value:.4g}"
 
 
-def _compared(report: Report, rows: Sequence[Row], metric: str, rivals: Mapping[str, str]) -> list[str]:
+def _compared(report: Report, rows: Sequence[Row], metric: str, rivals: Mapping[str, Rival]) -> list[str]:
     """Return in how many rows the metric beats each rival; for a rival without a column, its mean over the rows."""
     known = meaning(report.protocol, metric)
-    in_rows = [text for rival, phrase in rivals.items() if (text := _wins(rows, metric, known, rival, phrase))]
+    in_rows = [text for rival, way in rivals.items() if (text := _wins(rows, metric, known, rival, way.words))]
     on_average = [
-        f"{_cell(report.metrics, rival, meaning(report.protocol, rival))} {phrase}"
-        for rival, phrase in rivals.items()
+        f"{_cell(report.metrics, rival, meaning(report.protocol, rival))} {way.words}"
+        for rival, way in rivals.items()
         if rival in report.metrics and not any(rival in row for row in rows)
     ]
     sentences = [f"It is {listed(in_rows)}."] if in_rows else []

@@ -1,20 +1,61 @@
-"""Verdict of a run: whether a site should join, by the run's own numbers."""
+"""Verdict of a run: join, do not join, or too few rows to tell; by the run's own numbers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
-from server.report.data import Report
-from server.report.formatting import grouped, listed
+from server.report.data import Arrays, Report, json_value
+from server.report.formatting import counted, grouped, listed
 from server.report.glossary import meaning
-from server.report.headline import THE_SAME, UNCLEAR, Comparison, chosen_answer, comparisons
-from server.report.protocol import Answer, report_of
+from server.report.headline import chosen_answer, in_words, value_text
+from server.report.influence import better_without
+from server.report.protocol import Answer, Rival, report_of
 from server.report.table_headline import label_columns
 
 SMALL = 0.05
-"""Relative difference below which a single draw says nothing."""
+"""Share of an alternative's error: if the result saves less for sure, it is not worth the effort of joining."""
+LARGE = 2.0
+"""Ratio of two errors from which on a difference without a standard error counts."""
+_CHANCE = 0.05
+"""Probability of a difference that is due to chance, in two directions."""
 
-JOIN, DO_NOT_JOIN, CANNOT_BE_SAID = "join", "do not join", "cannot be said"
+JOIN, DO_NOT_JOIN, TOO_FEW, CANNOT_BE_SAID = "join", "do not join", "too few rows", "cannot be said"
+_BETTER, _NO_GAIN, _OPEN, _UNKNOWN = "better", "no gain", "open", "unknown"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to go on, and how it did: the result itself, or an alternative to it.
+
+    Attributes
+    ----------
+    metric, kind, words : str
+        Name of its number; ``"together"`` or `Rival.kind`; what it is.
+    value : float
+        Its number.
+    gain : float or None
+        By which share of this alternative's error the result's is smaller (negative: larger); None for the result.
+    error : float or None
+        Standard error of `gain`; None if it is unknown.
+    n : int
+        Rows, or repetitions, behind `error`.
+    state : str
+        ``"better"``: the result is, by more than chance explains. ``"no gain"``: it saves less than `SMALL` of the
+        error for sure. ``"open"``: neither is shown. ``"unknown"``: without a standard error. Empty where it does not
+        count.
+    """
+
+    metric: str
+    kind: str
+    words: str
+    value: float
+    gain: float | None = None
+    error: float | None = None
+    n: int = 0
+    state: str = ""
 
 
 @dataclass(frozen=True)
@@ -24,50 +65,228 @@ class Verdict:
     Attributes
     ----------
     decision : str
-        ``"join"``, ``"do not join"`` or ``"cannot be said"``.
+        ``"join"``, ``"do not join"``, ``"too few rows"`` or ``"cannot be said"``.
+    words : str
+        The decision as a sentence: ``Do not join: use the majority vote.``
     reason : str
-        Why, in one sentence.
+        Why, in one or two sentences.
+    use : str
+        What to use instead; empty unless the decision is not to join.
+    more : int
+        About how many more rows (or repetitions) would tell; 0 unless there are too few.
+    measure : str
+        The number that decides, in words.
+    ways : tuple of Way
+        The result first, then the alternatives.
+    warnings : tuple of str
+        What may change the decision.
 
     Examples
     --------
-    >>> print(Verdict("join", "The error is 40 % less than alone."))
+    >>> print(Verdict("join", "Join.", "The error is 40 % less than alone."))
     Join. The error is 40 % less than alone.
     """
 
     decision: str
+    words: str
     reason: str
-
-    @property
-    def words(self) -> str:
-        """The decision as a sentence begins."""
-        return f"{self.decision[0].upper()}{self.decision[1:]}."
+    use: str = ""
+    more: int = 0
+    measure: str = ""
+    ways: tuple[Way, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.words} {self.reason}"
 
+    def as_data(self) -> dict[str, Any]:
+        """Return the verdict as ``report.json`` has it."""
+        return dict(json_value({**asdict(self), "ways": [asdict(way) for way in self.ways]}))
+
 
 def verdict(report: Report) -> Verdict:
-    """Return the verdict of a run.
+    """Return the verdict that a report has; of a report without one, made of its numbers.
 
-    It compares the result with alternatives that the sites have. Pooled data and a paper's figures are no alternatives,
-    and neither is what the result itself is: all learners together, where they form one cluster.
+    Examples
+    --------
+    >>> print(verdict(Report(scenario="s", protocol="p", seed=0, sites=["a"], rounds=1, seconds=1.0, metrics={})))
+    Cannot be said. The run compares with nothing.
+    """
+    if not report.verdict:
+        return judge(report, {})
+    known = {each.name for each in fields(Verdict)}
+    data = {name: value for name, value in report.verdict.items() if name in known}
+    names = {each.name for each in fields(Way)}
+    ways = tuple(Way(**{name: each[name] for name in names if name in each}) for each in data.get("ways", ()))
+    return Verdict(**{**data, "ways": ways, "warnings": tuple(data.get("warnings", ()))})
+
+
+def judge(report: Report, arrays: Arrays) -> Verdict:
+    """Return the verdict on a run, from its metrics, `Report.differences`, and what its protocol warns of.
+
+    Every alternative is compared on the same rows, or over the same repetitions, by Student's t. To join, the result
+    must be better than each of them. If it saves less than `SMALL` of an alternative's error for sure, that alternative
+    is what to use: it costs less. Between the two there are too few rows: as many are needed as halve the
+    confidence interval until one of the two holds at the gain seen. An alternative that is the best of several by the
+    same rows is favoured by that choice; its interval is wider (Bonferroni).
+
+    Parameters
+    ----------
+    report : Report
+        The report, without its verdict.
+    arrays : Mapping[str, ndarray]
+        Arrays of the run.
     """
     chosen = chosen_answer(report)
-    if chosen is not None and (useless := _no_better_than_nothing(report, chosen.metric)):
-        return Verdict(DO_NOT_JOIN, useless)
-    out_of_reach = () if chosen is None else (chosen.metric, *chosen.prices)
-    rivals = [each for each in comparisons(report) if each.verdict and each.metric not in out_of_reach]
+    warnings = (*report_of(report.protocol).warnings(report.metrics, arrays), *_of_sites(report))
+    if chosen is None or (label_columns(report) and len(report.table) > 1):
+        return Verdict(CANNOT_BE_SAID, _words(CANNOT_BE_SAID), _nothing_to_compare(report, chosen), warnings=warnings)
+    ways = _ways(report, chosen)
+    known = meaning(report.protocol, chosen.metric)
+    measure = known.words.partition(" (")[0] if known else chosen.metric
+
+    def made(decision: str, reason: str, use: str = "", more: int = 0, unit: str = "") -> Verdict:
+        return Verdict(decision, _words(decision, use, more, unit), reason, use, more, measure, ways, warnings)
+
+    if useless := _no_better_than_nothing(report, chosen.metric):
+        return made(DO_NOT_JOIN, useless, "the mean of the outcomes")
+    rivals = [way for way in ways[1:] if way.state]
     if not rivals:
-        return Verdict(CANNOT_BE_SAID, _nothing_to_compare(report, chosen))
-    rivals = [each for each in rivals if each.verdict != THE_SAME] or rivals
-    unclear = [each for each in rivals if each.verdict in (UNCLEAR, THE_SAME) or _is_small(report, each)]
-    worse = [each for each in rivals if each.verdict == "worse" and each not in unclear]
-    if worse:
-        return Verdict(DO_NOT_JOIN, f"The result is {_in_words(worse)}.")
-    if unclear:
-        return Verdict(CANNOT_BE_SAID, f"The result is {_in_words(unclear)}: no difference is shown.")
-    alone = "" if report.differences else " One draw has no standard error: repeat it where that can be done."
-    return Verdict(JOIN, f"The result is {_in_words(rivals)}.{alone}")
+        return made(CANNOT_BE_SAID, _nothing_to_compare(report, chosen))
+    by_state = {state: [way for way in rivals if way.state == state] for state in (_NO_GAIN, _OPEN, _UNKNOWN)}
+    if refuted := by_state[_NO_GAIN]:
+        best = min(refuted, key=lambda way: _as_error(report, chosen.metric, way.value))
+        return made(DO_NOT_JOIN, _reason(report, chosen, [best]), best.words)
+    if by_state[_UNKNOWN]:
+        note = " One draw has no standard error: repeat it where that can be done."
+        return made(CANNOT_BE_SAID, _reason(report, chosen, by_state[_UNKNOWN]) + note)
+    if still := by_state[_OPEN]:
+        unit = chosen.unit if "pairs" in report.differences[still[0].metric] else "repetition"
+        note = " That is within what chance explains."
+        return made(TOO_FEW, _reason(report, chosen, still) + note, more=max(map(_more, still)), unit=unit)
+    return made(JOIN, _reason(report, chosen, rivals))
+
+
+def _words(decision: str, use: str = "", more: int = 0, unit: str = "") -> str:
+    """Return a decision as a sentence.
+
+    Examples
+    --------
+    >>> _words(TOO_FEW, more=120, unit="held-out row")
+    'Too few held-out rows to tell: about 120 more would.'
+    >>> _words(DO_NOT_JOIN, "the majority vote")
+    'Do not join: use the majority vote.'
+    """
+    if decision == TOO_FEW:
+        first, _, rest = unit.partition(" ")
+        plural = f"{first}s {rest}" if rest.startswith("of ") else f"{unit}s"
+        return f"Too few {plural} to tell: about {grouped(more)} more would."
+    if decision == DO_NOT_JOIN:
+        return f"Do not join: use {use}."
+    return f"{decision[0].upper()}{decision[1:]}."
+
+
+# -- comparison -------------------------------------------------------------------------------------------------------
+
+
+def _ways(report: Report, chosen: Answer) -> tuple[Way, ...]:
+    """Return the result and its alternatives."""
+    together = Way(chosen.metric, "together", "together", report.metrics[chosen.metric])
+    rivals = [
+        _way(report, chosen.metric, metric, rival)
+        for metric, rival in chosen.rivals.items()
+        if metric in report.metrics
+    ]
+    return together, *rivals
+
+
+def _way(report: Report, own: str, metric: str, rival: Rival) -> Way:
+    """Compare the result with one alternative."""
+    value = report.metrics[metric]
+    errors = _as_error(report, own, report.metrics[own]), _as_error(report, own, value)
+    gain = _share_saved(*errors)
+    known = report.differences.get(metric, {})
+    same = math.isclose(report.metrics[own], value, rel_tol=1e-12)
+    error = None
+    if "difference_se" in known and errors[1] > 0:
+        error = known["difference_se"] / errors[1]
+    n = int(known.get("pairs", report.config.get("repetitions", 1)))
+    if rival.kind == "out of reach" or (same and rival.kind == "plain way"):  # what the result itself is
+        state = ""
+    elif same:
+        state = _NO_GAIN
+    else:
+        state = _state(gain, error, n, int(known.get("chosen_from", 1)))
+    return Way(metric, rival.kind, rival.use, value, gain, error, n, state)
+
+
+def _as_error(report: Report, metric: str, value: float) -> float:
+    """Return a number as one of which less is better: of a share that should be high, what is missing to 1."""
+    known = meaning(report.protocol, metric)
+    if known is not None and known.better == "higher":
+        return 1 - value if known.share else -value
+    return value
+
+
+def _share_saved(own: float, other: float) -> float:
+    """Return by which share of another error the own one is smaller."""
+    if other == own:
+        return 0.0
+    return (other - own) / abs(other) if other else -math.inf
+
+
+def _state(gain: float, error: float | None, n: int, chosen_from: int) -> str:
+    """Return what is known of a gain.
+
+    Examples
+    --------
+    >>> [_state(gain, 0.05, 100, 1) for gain in (0.2, -0.1, 0.06)]
+    ['better', 'no gain', 'open']
+    >>> _state(-3.0, None, 1, 1), _state(0.2, None, 1, 1)
+    ('no gain', 'unknown')
+    """
+    if error is None or n < 2:
+        large = gain <= 1 - LARGE or gain >= 1 - 1 / LARGE
+        return (_BETTER if gain > 0 else _NO_GAIN) if large else _UNKNOWN
+    if gain > _half_width(error, n):
+        return _BETTER
+    return _NO_GAIN if gain + _half_width(error, n, chosen_from) < SMALL else _OPEN
+
+
+def _half_width(error: float, n: int, chosen_from: int = 1) -> float:
+    """Return half of the confidence interval of a mean of n differences."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(n - 1, 1 - _CHANCE / 2 / max(chosen_from, 1))) * error
+
+
+def _more(way: Way) -> int:
+    """Return about how many more rows would tell, to two digits, if the gain seen is the true one.
+
+    Examples
+    --------
+    >>> _more(Way("mse_alone", "alone", "", 1.0, gain=0.06, error=0.05, n=100))
+    170
+    """
+    gain, error = way.gain or 0.0, way.error or 0.0
+    needed = way.n * (_half_width(error, way.n) / max(gain, SMALL - gain)) ** 2
+    more = max(1.0, needed - way.n)
+    digits = max(0, math.floor(math.log10(more)) - 1)
+    scale = int(10**digits)
+    return round(more / scale) * scale
+
+
+# -- words ------------------------------------------------------------------------------------------------------------
+
+
+def _reason(report: Report, chosen: Answer, ways: Sequence[Way]) -> str:
+    """Return the result's number beside those of alternatives."""
+    rivals = {metric: rival.words for metric, rival in chosen.rivals.items()}
+    known = meaning(report.protocol, chosen.metric)
+    measure = known.words.partition(" (")[0] if known else chosen.metric
+    value = value_text(report, chosen.metric)
+    compared = listed(in_words(report, chosen.metric, way.metric, rivals[way.metric]) for way in ways)
+    return f"{measure[0].upper()}{measure[1:]}: {value}, {compared}."
 
 
 def _nothing_to_compare(report: Report, chosen: Answer | None) -> str:
@@ -78,7 +297,7 @@ def _nothing_to_compare(report: Report, chosen: Answer | None) -> str:
         comparable = any(each.rivals for each in report_of(report.protocol).answers)
         return "There were no outcomes to test the result on." if comparable else "The run compares with nothing."
     alone = "How well a site does alone was not measured"
-    prices = [words for name, words in chosen.rivals.items() if name in chosen.prices and name in report.metrics]
+    prices = [rival.words for name, rival in chosen.rivals.items() if rival.price and name in report.metrics]
     if not prices:
         return f"{alone}."
     return f"{alone}, only what comes out {listed(prices)}, which no site can choose."
@@ -93,25 +312,14 @@ def _no_better_than_nothing(report: Report, metric: str) -> str:
     return f"The {words} is {report.metrics[metric]:.3g}; from {known.useless_from:g} on nothing was gained."
 
 
-def _is_small(report: Report, each: Comparison) -> bool:
-    """Whether a difference without a standard error is too small to be called one; of shares, that of the errors."""
-    chosen = chosen_answer(report)
-    if chosen is None or "difference_se" in report.differences.get(each.metric, {}):
-        return False
-    own, other = report.metrics[chosen.metric], report.metrics[each.metric]
-    known = meaning(report.protocol, chosen.metric)
-    if known is not None and known.share and known.better == "higher":
-        own, other = 1 - own, 1 - other
-    return abs(own - other) < SMALL * max(abs(own), abs(other))
-
-
-def _in_words(compared: list[Comparison]) -> str:
-    """Return comparisons as they follow "is"."""
-    parts = []
-    for each in compared:
-        if each.difference == THE_SAME:
-            parts.append(f"the same as {each.words} ({each.value})")
-        else:
-            link = "as" if each.difference.endswith("times as large") else "than"
-            parts.append(f"{each.difference} {link} {each.words} ({each.value})")
-    return listed(parts)
+def _of_sites(report: Report) -> list[str]:
+    """Return warnings that hold for every protocol: sites that failed, and a site without which it is better."""
+    warnings = []
+    if report.missing:
+        who = listed(sorted(report.missing))
+        warnings.append(
+            f"{len(report.missing)} of {counted(len(report.sites), 'site')} did not answer every ask: {who}."
+        )
+    if improved := better_without(report):
+        warnings.append(improved)
+    return warnings

@@ -52,6 +52,36 @@ def coverage(tallies: Iterable[Tally]) -> Float64[np.ndarray, "levels 3"]:
     return np.column_stack([np.array(LEVELS)[levels], counts / counting[levels], right[levels] / counts])
 
 
+def paired(correct: Mapping[str, int], total: Mapping[str, int]) -> dict[str, Float64[np.ndarray, "_"]]:
+    """Return what BC3E's accuracy is compared with: difference, its standard error, and number of instances.
+
+    The fusion center has numbers of right decisions, and not which instances they are of. The standard error is that of
+    two independent samples: too large, since both methods are right about the easy instances. The best classifier is
+    chosen by these numbers; the fourth number says of how many.
+
+    Examples
+    --------
+    >>> paired({"bc3e": 90, "vote": 80}, {"bc3e": 100, "vote": 100})["paired_accuracy_majority"].round(3).tolist()
+    [0.1, 0.05, 100.0]
+    """
+    if not (n := total.get("bc3e", 0)):
+        return {}
+
+    def compared(method: str, *chosen_from: int) -> Float64[np.ndarray, "_"]:
+        own, other = correct["bc3e"] / n, correct[method] / total[method]
+        variance = own * (1 - own) / n + other * (1 - other) / total[method]
+        return np.array([own - other, np.sqrt(variance), n, *chosen_from], float)
+
+    pairs = {}
+    if total.get("vote") == n:
+        pairs["paired_accuracy_majority"] = compared("vote")
+    classifiers = [method for method, of in total.items() if of and method not in ("bc3e", "vote")]
+    if classifiers:
+        best = max(classifiers, key=lambda method: correct[method] / total[method])
+        pairs["paired_accuracy_best_component"] = compared(best, len(classifiers))
+    return pairs
+
+
 def accuracies(correct: Mapping[str, int], total: Mapping[str, int]) -> dict[str, float]:
     """Return the accuracies of `report.json` by name: of BC3E, the vote, each classifier, and the best classifier.
 

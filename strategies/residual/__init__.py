@@ -150,11 +150,11 @@ class Residual(FusionStrategy):
     @property
     def agent(self) -> str:
         """The run's method; in boosting small trees, unless another method is set."""
-        small = self.rules.algorithm == "boosted" and self.settings.agent == _TREE
+        small = self.rules.boosts and self.settings.agent == _TREE
         return boosted.AGENT if small else self.settings.agent
 
     def _min_leaf(self, n_learn: int) -> int:
-        if self.rules.algorithm == "boosted":
+        if self.rules.boosts:
             return self.settings.min_leaf or min(boosted.MIN_LEAF, max(5, n_learn // _ROWS_A_LEAF))
         return self.settings.min_leaf or max(min(_LEAF, max(5, n_learn // _ROWS_A_LEAF)), n_learn // _MANY)
 
@@ -211,6 +211,8 @@ _OTHERS: Mapping[str, str] = {
     "idle_share": "parallel",
     "steps": "greedy or sip",
     "robust": "parallel",
+    "bins": "bins",
+    "bins_epsilon": "bins",
 }
 """Settings that the default algorithm has not, and algorithms that have them."""
 
@@ -230,10 +232,10 @@ def _check_algorithm(settings: Settings) -> None:
                 f"residual.{name.replace('_', '-')} is for {algorithms}, and the default is {default.algorithm}: set"
                 " residual.algorithm, too"
             )
-    if settings.algorithm == "boosted" and settings.robust:
+    if settings.algorithm in ("boosted", "bins") and settings.robust:
         raise FusionError(
-            "residual.robust is not for boosted, where no step counts that raises the error on validation rows:"
-            " leave it out"
+            f"residual.robust is not for {settings.algorithm}, where no step counts that raises the error on validation"
+            " rows: leave it out"
         )
 
 

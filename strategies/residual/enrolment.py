@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64, UInt64
 
+from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.columns_and_outcomes import Outcomes
 from numerics.residual.limits import RANGES
 from numerics.shared.alignment import AlignmentError, align
@@ -298,20 +299,29 @@ def check_enrolled(ask: Enrol, site: str, answer: Enrolled) -> None:
         refuse("public_key", f"expected {32 if ask.seal else 0} bytes, got {len(answer.public_key)}")
 
 
-def check_predicted(limits: Sequence[float] | Float64[np.ndarray, "2"], widths: Mapping[str, int]) -> Check:
+def check_predicted(limits: Sequence[float] | Float64[np.ndarray, "2"], combination: AgentCombination) -> Check:
     """Return a check that refuses predictions beyond these limits, and fields that do not fit together.
 
     Parameters
     ----------
     limits : sequence of float
         Least and greatest prediction of an agent; empty: unknown.
-    widths : Mapping[str, int]
-        Each agent's number of predictions of a row.
+    combination : AgentCombination
+        What the predictions are for.
     """
 
     def check(site: str, answer: Predicted) -> None:
-        _check_part(answer, widths.get(site, answer.part.shape[1]))  # a site that is no agent of that run is not used
-        if len(limits) and (answer.part.min(initial=0.0) < limits[0] or answer.part.max(initial=0.0) > limits[1]):
+        # A site that is no agent of that run is not used.
+        _check_part(answer, combination.width(site) if site in combination.names else answer.part.shape[1])
+        if site in combination.names and not combination.fits(site, answer.part, len(answer.part)):
+            raise PayloadError(
+                answer.title(), "part", "is not of the kind that the run learned from, or beyond the bins"
+            )
+        if (
+            len(limits)
+            and answer.part.dtype != np.uint8
+            and (answer.part.min(initial=0.0) < limits[0] or answer.part.max(initial=0.0) > limits[1])
+        ):
             problem = f"goes beyond {RANGES:g} ranges of the outcome that the run learned from, in each of its steps"
             raise PayloadError(answer.title(), "part", problem)
 

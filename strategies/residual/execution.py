@@ -152,8 +152,8 @@ def relayed(
         split = split.without_validation
     ask: Payload = Lead(agents, n_learn, rules.to_json(), precision)
     # At most two asks for each agent that wins in greedy and is silent then, in the choice and in the refit; at the end
-    # one to compare, and two to store.
-    most = 2 * (rules.rounds + 1) * (2 * len(agents) + MOST_MISSES) + 3
+    # one to compare, and two to store; at the beginning one for bins.
+    most = 2 * (rules.rounds + 1) * (2 * len(agents) + MOST_MISSES) + 4
     for _ in range(most):
         reply: dict[str, Fused] = yield Tell({holder: ask}, check=_check_fused(agents, rules))
         if holder not in reply:
@@ -194,7 +194,7 @@ def _check_fused(agents: tuple[str, ...], rules: Rules) -> Check:
             refuse("beta", f"expected {len(agents)} coefficients")
         if answer.parts.shape != (len(answer.curve), len(agents)) or not 0 <= answer.iteration < len(answer.curve):
             refuse("curve", "does not hold the iteration that was chosen, or is not as long as parts")
-        most = rules.rounds + (rules.algorithm == "boosted")  # the finish follows the iterations
+        most = rules.rounds + rules.boosts  # the finish follows the iterations
         if len(answer.curve) > most + 1:
             refuse("curve", f"has more than {most} iterations")
         if not set(answer.alone) <= set(agents) or answer.alone_errors.shape != (len(answer.alone), 3):

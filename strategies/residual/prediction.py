@@ -37,7 +37,7 @@ class OutcomePredictions:
     y : ndarray
         ``(n,)`` outcomes from the center's file, NaN if unknown.
     missing : tuple of str
-        Agents whose part is missing. It counts as 0, the mean of the agent's predictions.
+        Agents whose part is missing. A prediction counts as 0, the mean of the agent's, and bins as missing.
     holder : str
         The site that has the predictions, or `CENTER`.
     """
@@ -83,7 +83,7 @@ class OutcomePredictions:
         """Return sentences for the reader of the report."""
         notes = []
         if self.missing:
-            notes.append(f"{', '.join(self.missing)}: gave no part of the prediction: 0 stands for it")
+            notes.append(f"{', '.join(self.missing)}: gave no part of the prediction: the mean stands for it")
         if self.holder:
             notes.append(f"the predictions are at {self.holder}, in its own directory: predictions.csv")
         return notes
@@ -112,11 +112,15 @@ def predict_at_center(
     model = decode_model(earlier["model"]) if "model" in earlier else None
     weights, widths = (earlier["weights"], earlier["widths"]) if "widths" in earlier else (earlier["beta"], ())
     combination = AgentCombination(
-        agents, np.asarray(weights, float), float(earlier["mean"]), model, tuple(int(width) for width in widths)
+        agents,
+        np.asarray(weights, float),
+        float(earlier["mean"]),
+        model,
+        tuple(int(width) for width in widths),
+        tuple(int(each) for each in earlier.get("levels", ())),
     )
-    expected = {name: combination.width(name) for name in agents}
     ask = Predict(str(earlier["session"]), salt, align)
-    check = check_predicted(earlier.get("part_limits", ()), expected)
+    check = check_predicted(earlier.get("part_limits", ()), combination)
     answers: dict[str, Predicted] = yield Broadcast(ask, check=check)
     parts = {name: answer for name, answer in answers.items() if name in agents}
     if not parts:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Shaped
 from sklearn.base import BaseEstimator
 
+from numerics.residual.bins import share_replaced
 from numerics.residual.robust import NOTABLE
 from numerics.residual.rules import LearningResult, Rules
 from protocols.residual.payloads import Fit, Fitted, Show, Tried, Try
@@ -150,6 +151,8 @@ def arrays_of(outcome: ResidualOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
     }
     if result.weights is not None:
         arrays |= {"weights": result.weights, "widths": np.array(result.widths)}
+    if result.levels:
+        arrays["levels"] = np.array(result.levels)
     if outcome.plan.limits:  # a part is the sum of an agent's steps
         n_steps = max(result.iteration, 1) if result.algorithm in ("sip", "greedy") else 1
         arrays["part_limits"] = n_steps * np.array(outcome.plan.limits)
@@ -183,7 +186,9 @@ def table_of(outcome: ResidualOutcome) -> list[dict[str, Any]]:
         }
         if site in result.names:
             j = result.names.index(site)
-            row |= {"agent": answer.agent or outcome.agent, "beta": float(result.beta[j])}
+            bins = result.levels and result.combination.levels_of(site)
+            agent = f"{max(bins)} bins" if bins else answer.agent or outcome.agent
+            row |= {"agent": agent, "beta": float(result.beta[j])}
             row["share of power"] = float(power[j] / total) if total else 0.0
             if result.alone is not None and site in result.alone.names:
                 row["alone"] = float(result.alone.of(site)[0])
@@ -230,6 +235,7 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
         )
     if result.alone is not None and (unknown := [name for name in result.names if name not in result.alone.names]):
         notes.append(f"{', '.join(unknown)}: did not answer how well they predict alone, and are not compared with")
+    notes += _randomness_notes(result)
     notes += _improvement_notes(outcome)
     notes += _entity_notes(outcome)
     if result.split.n_fit < 2 * rules.min_leaf:
@@ -237,8 +243,8 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
             f"there are {result.split.n_fit} training rows, and a leaf of a tree has {rules.min_leaf} at least:"
             " no tree can split (residual.min-leaf)"
         )
-    finished = result.model is not None and result.algorithm == "boosted"
-    if result.algorithm == "boosted":
+    finished = result.model is not None and rules.boosts
+    if result.algorithm == "boosted" or (result.algorithm == "bins" and finished):
         notes += _overfit_notes(result.curve[result.iteration - finished])
     if result.iteration - finished == len(result.curve) - 1 - finished == rules.rounds and rules.stop != "rounds":
         notes.append(f"the error was still falling after {rules.rounds} iterations (residual.rounds)")
@@ -259,6 +265,19 @@ def _overfit_notes(errors: Float64[np.ndarray, "3"]) -> list[str]:
         f"the agents' steps leave an error of {train:.3g} on training rows, and of {validation:.3g} on validation rows:"
         " boosting needs weak agents, such as its default (residual.agent, and agent at the sites)"
     ]
+
+
+def _randomness_notes(result: LearningResult) -> list[str]:
+    """Say which bins are not the true ones, and how many."""
+    notes = []
+    for name, epsilon in zip(result.names, result.epsilons, strict=False):
+        if epsilon:
+            replaced = share_replaced(max(result.combination.levels_of(name)), epsilon)
+            notes.append(
+                f"{name}: {replaced:.0%} of its bins are not the true ones (randomized response, eps {epsilon:g} a"
+                " column); the error is larger for it"
+            )
+    return notes
 
 
 def _improvement_notes(outcome: ResidualOutcome) -> list[str]:

@@ -141,7 +141,7 @@ def test_commands_of_consilience_are_valid() -> None:
         protocol = parameters.get("protocol") or "P"
         assert protocol.isupper() or protocol in protocol_names(), str(command)  # in capitals: for the reader to choose
         assignments = [each.split(":", 1)[-1] if name == "up" else each for each in parameters.get("assignments") or ()]
-        extra: Mapping[str, Setting] = site_keys() if name in ("check", "up") else {}
+        extra: Mapping[str, Setting] = site_keys() if name in ("check", "up", "attack") else {}
         if name == "predict":
             extra = {key: each for protocol in protocol_names() for key, each in predict_options(protocol).items()}
         settings = parse(assignments, {**extra, **run_keys()})

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from protocols.registry import BUILT_IN
-from server.report.verdict import CANNOT_BE_SAID, DO_NOT_JOIN, JOIN
 from tests.support.documentation import ROOT
 
 nbformat = pytest.importorskip("nbformat")
 NotebookClient = pytest.importorskip("nbclient").NotebookClient
 
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+_SENTENCES = ("Join.", "Do not join: use ", "Too few ", "Cannot be said.")
+"""How a verdict begins."""
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
@@ -33,14 +34,13 @@ def test_the_first_notebook_goes_to_a_verdict_for_each_protocol(tmp_path: Path) 
             section = cell.source[3:].partition(":")[0]
         for output in cell.get("outputs", []):
             text = str(output.get("text", ""))
-            for decision in (JOIN, DO_NOT_JOIN, CANNOT_BE_SAID):
-                if f"{decision.capitalize()}. " in text:
-                    verdicts[section] = decision
+            if said := [words for words in _SENTENCES for line in text.splitlines() if line.startswith(words)]:
+                verdicts[section] = said[0]
             pages += "srcdoc" in html_of(output)
             assert "Warning" not in str(output.get("data", ""))
             assert output.get("name") != "stderr", text
     assert verdicts.keys() == set(BUILT_IN)
-    assert verdicts["sec"] == JOIN, "three clinics see one relation, and are better together"
+    assert verdicts["sec"] == "Too few ", "6 ± 4 % on 88 rows held out, though three clinics see one relation"
     assert pages == 2, "a run shows its report"
 
 

@@ -122,6 +122,9 @@ CASES: dict[str, Case] = {
     "residual-sip": Case("residual", {**RESIDUAL, "residual__algorithm": "sip"}, NAMED, SPLIT),
     "residual-parallel": Case("residual", {**RESIDUAL, "residual__algorithm": "parallel"}, NAMED, SPLIT),
     "residual-greedy": Case("residual", {**RESIDUAL, "residual__algorithm": "greedy"}, NAMED, SPLIT),
+    "residual-bins": Case(
+        "residual", {**RESIDUAL, "residual__algorithm": "bins"}, {**NAMED, "allow-bins": True}, SPLIT
+    ),
     "residual-sealed": Case(
         "residual", {**RESIDUAL, "residual__algorithm": "sip", **SEALED}, {**NAMED, **SEALED}, SPLIT, "birch"
     ),

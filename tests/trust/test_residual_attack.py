@@ -9,7 +9,9 @@ import pytest
 
 from clients.residual.agent import FEWEST_EQUAL, Agent
 from consilience.attack.playing import play
-from numerics.residual.value_groups import ValueGroups
+from consilience.attack.site import AttackedSite, real_node
+from numerics.shared.value_groups import ValueGroups
+from protocols.residual.payloads import Bin, Enrol, Order
 from tests.support.residual_sites import enrolled_sites
 
 N = 120
@@ -53,3 +55,44 @@ def test_boosting_alone_tells_no_row_of_a_group_apart(tmp_path: Path) -> None:
     agent = Agent.of(shop)
     predicted = agent.boosting(np.random.default_rng(0).normal(size=100))
     assert 1 < len(np.unique(predicted)) <= len(np.unique(agent.x)) <= len(agent.x) / FEWEST_EQUAL
+
+
+def test_bins_leave_by_consent_only_and_several_runs_refine_nothing(tmp_path: Path) -> None:
+    np.savetxt(tmp_path / "own.csv", columns(), "%.17g", ",", header="a,b,c", comments="")
+    [refused] = play("residual", tmp_path / "own.csv", only="bins")
+    assert refused.notes == ["the site gives no bins"]
+    [allowed] = play("residual", tmp_path / "own.csv", settings={"allow-bins": True}, most_runs=3, only="bins")
+    assert f"fewest rows that share their bins of a column: {FEWEST_EQUAL}" in allowed.notes
+    assert allowed.rows_out == 0
+
+
+@pytest.mark.parametrize("consent", ["true", 1, None])
+def test_only_true_is_consent(tmp_path: Path, consent: object) -> None:
+    np.savetxt(tmp_path / "own.csv", columns(), "%.17g", ",", header="a,b,c", comments="")
+    site = attacked(tmp_path, {} if consent is None else {"allow-bins": consent})
+    answer = site.ask(Bin(32, 0.0))
+    if consent is None:
+        assert (answer.bins.size, answer.levels.size) == (0, 0)
+    else:
+        assert site.faults == {"bad-configuration": 1}
+
+
+def test_a_run_has_one_number_of_bins(tmp_path: Path) -> None:
+    np.savetxt(tmp_path / "own.csv", columns(), "%.17g", ",", header="a,b,c", comments="")
+    site = attacked(tmp_path, {"allow-bins": True, "bins-epsilon": 4.0})
+    first = site.ask(Bin(32, 0.0))
+    assert first.epsilon == 4.0
+    np.testing.assert_array_equal(site.ask(Bin(32, 0.0)).bins, first.bins, err_msg="asked again, it draws nothing anew")
+    for other in (Bin(64, 0.0), Bin(32, 1.0), Bin(33, 0.0), Bin(32, -1.0)):
+        assert site.ask(other) is None
+    assert site.faults == {"malformed-ask": 4}
+
+
+def attacked(tmp_path: Path, keys: dict[str, object]) -> AttackedSite:
+    """A real site whose rows a run has ordered."""
+    node = real_node(tmp_path / "own.csv", tmp_path / "home", None, keys)
+    site = AttackedSite(node, {"protocol": "residual"}, np.zeros((2, 3)), 1)
+    assert site.start_run({"residual.align": "row-order"})
+    site.ask(Enrol("x", "row-order"))
+    assert site.ask(Order(np.arange(N), "tree", min_leaf=1)) is not None
+    return site

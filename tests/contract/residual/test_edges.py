@@ -29,7 +29,7 @@ from tests.support.residual_sites import (
 from tests.support.runs import outcome_of
 from tests.support.tampering import silent
 
-ALGORITHMS = ("boosted", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
+ALGORITHMS = ("boosted", "bins", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
 BANK, SHOP, TELECOM = range(3)
 
 
@@ -334,7 +334,9 @@ def test_predictions_later_are_those_of_the_training_run(tmp_path: Path, algorit
     people = customers()
     order, n_learn = agreed_order(N, 0.2)
     left = (people["y"] - people["customer"].map(said)).to_numpy()[order]
-    n_fit = n_learn - (round(0.25 * n_learn) if algorithm == "boosted" else 0)  # the others learn again from all
+    n_fit = n_learn - (
+        round(0.25 * n_learn) if algorithm in ("boosted", "bins") else 0
+    )  # the others learn again from all
     assert report.metrics["train_mse"] == pytest.approx(np.mean(left[:n_fit] ** 2), rel=1e-9)
     assert report.metrics["test_mse"] == pytest.approx(np.mean(left[n_learn:] ** 2), rel=1e-9)
 
@@ -367,6 +369,36 @@ def test_new_rows_in_another_order_with_unknown_categories_and_fewer_entities(tm
     for name in few["customer"].iloc[4:]:
         assert second[name] == first[name]
     assert all(np.isfinite(second[name]) for name in few["customer"].iloc[:4])
+
+
+@pytest.mark.parametrize("holder", ["", "bank"])
+def test_a_site_that_gives_no_bins_goes_on_as_an_agent(tmp_path: Path, holder: str) -> None:
+    """Beside the others' bins, of which one's are randomized; its steps and their bins predict later."""
+    folder = write_world(tmp_path / "files", holder=holder)
+    chosen = {"residual__algorithm": "bins", "residual__rounds": 3, "residual__bins": 16}
+    settings, nodes = deployed_sites(tmp_path, folder, holder=holder, **chosen)
+    nodes[BANK]["allow-bins"] = True
+    nodes[TELECOM] |= {"allow-bins": True, "bins-epsilon": 3.0}
+    report, arrays, path = learn(settings, nodes)
+    again = prediction_config(settings, path)
+    _, later, _ = learn(again, nodes)
+    if holder:
+        told = pd.read_csv(tmp_path / "home" / holder / "predictions.csv")
+        said = dict(zip(told["entity"], told["prediction"], strict=True))
+    else:
+        said = dict(zip(later["entity"].tolist(), later["prediction"].tolist(), strict=True))
+        levels = arrays["levels"]
+        assert [row["agent"] for row in report.table[1:]] == [f"{levels[0]} bins", "tree(max_leaf_nodes=8)", "15 bins"]
+        assert report.ledger["by_payload"]["residual.Fit"]["messages"] == 3, "to the shop alone"
+        [note] = [note for note in report.notes if "of its bins are not the true ones" in note]
+        assert note.startswith("telecom: 41% of its bins")
+    order, n_learn = agreed_order(N, 0.2)
+    left = (customers()["y"] - customers()["customer"].map(said)).to_numpy()[order]
+    assert report.metrics["test_mse"] == pytest.approx(np.mean(left[n_learn:] ** 2), rel=1e-9)
+    del nodes[BANK]["allow-bins"]
+    gone, _, _ = learn(again, nodes)
+    absent = any(note.startswith("bank: gave no part of the prediction") for note in gone.notes)
+    assert absent != (holder == "bank"), "they do not leave the site that predicts"
 
 
 @pytest.mark.parametrize("holder", ["", "bank"])

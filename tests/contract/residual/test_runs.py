@@ -288,6 +288,7 @@ _AT_THE_HOLDER = (
     "model",
     "weights",
     "widths",
+    "levels",
     "part_limits",
     "curve_validation",
     "validation_mse",
@@ -300,6 +301,7 @@ def test_where_the_outcome_lies_does_not_matter(tmp_path: Path) -> None:
     for name, algorithm in (
         ("s", "sip"),
         ("b", "boosted"),
+        ("q", "bins"),
         ("g", "greedy"),
         ("p", "parallel"),
         ("l", "meta-linear"),
@@ -308,7 +310,7 @@ def test_where_the_outcome_lies_does_not_matter(tmp_path: Path) -> None:
         chosen = {
             "residual__algorithm": algorithm,
             "residual__power": "2",
-            "residual__baselines": algorithm == "boosted",
+            "residual__baselines": algorithm in ("boosted", "bins"),
         }
         center = learn(own_data_config(tmp_path, write_world(tmp_path / name / "center"), **chosen))
         holder = learn(own_data_config(tmp_path, write_world(tmp_path / name / "bank", holder="bank"), **chosen))
@@ -376,10 +378,11 @@ def test_a_deployment_learns_what_a_simulation_does(
         {},
         {"residual__algorithm": "parallel", "residual__power": "2"},
         {"residual__algorithm": "boosted"},
+        {"residual__algorithm": "bins", "residual__bins_epsilon": 2.0},
     ):
         simulated = learn(own_data_config(tmp_path, folder, **changes))
         settings, nodes = deployed_sites(tmp_path, folder, **changes)
-        same_learning(simulated[:2], learn(settings, nodes)[:2])
+        same_learning(simulated[:2], learn(settings, [{**node, "allow-bins": True} for node in nodes])[:2])
 
 
 def test_a_site_chooses_its_own_agent(tmp_path: Path, folder: Path) -> None:

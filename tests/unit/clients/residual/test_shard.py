@@ -356,6 +356,18 @@ def test_check_says_what_is_sent_to_compare_with_each_site_alone() -> None:
             assert says not in told({**config, **off})
 
 
+def test_check_says_what_bins_tell_and_only_with_consent() -> None:
+    config = {"id": "customer", "features": "age colour", "residual.algorithm": "bins"}
+    refused = told(config)
+    assert "no bins, whatever residual.algorithm=bins asks for: allow-bins is not set" in refused
+    assert "every round, for each entity" in refused
+    allowed = told({**config, "allow-bins": True, "bins-epsilon": 4.0})
+    assert "FOR EACH COMMON ENTITY, TEST ROWS TOO, ITS BIN" in allowed
+    assert "randomized response, eps 4 a column: 36% of 32 bins are others" in allowed
+    assert "every round" not in allowed
+    assert "bins" not in told({**config, "allow-bins": True, "residual.algorithm": "boosted"})
+
+
 def test_check_says_that_in_a_ring_nobody_does_the_arithmetic_and_test_rows_go_round() -> None:
     ring = {"residual.topology": "ring", "features": "age"}
     holder, other = told({**CONFIG, **ring}), told({"id": "customer", **ring})

@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from numerics.residual.rules import Rules
-from protocols.residual.payloads import Conclude, Concluded, Fit, Fitted, Show, Tried, Try
+from protocols.residual.payloads import (
+    Bin,
+    Binned,
+    Compared,
+    Conclude,
+    Concluded,
+    Fit,
+    Fitted,
+    Show,
+    Tried,
+    Try,
+)
 from protocols.residual.plan import Plan
 from protocols.residual.sequential import MOST_MISSES, Greedy, Sip
 from protocols.wire.payload import Payload, PayloadError
@@ -104,3 +115,63 @@ def test_a_plan_concludes_with_what_made_the_best_iterate(silent: bool) -> None:
     plan.take({} if silent else {"b": Concluded(True)})
     assert plan.asks() == {}
     assert plan.unkept == (("b",) if silent else ())
+
+
+# -- bins -------------------------------------------------------------------------------------------------------------
+
+ROWS = 60
+
+
+def binned(k: int, n: int = ROWS, epsilon: float = 0.0) -> Binned:
+    rng = np.random.default_rng(k)
+    return Binned(rng.integers(0, k, size=(n, 2)).astype(np.uint8), np.array([k, k], np.uint8), epsilon)
+
+
+def plan_of_bins(**changes: Any) -> Plan:
+    y = np.random.default_rng(0).normal(size=ROWS)
+    return Plan(("a", "b"), y, 50, Rules(algorithm="bins", rounds=2, min_leaf=5, **changes))
+
+
+@pytest.mark.parametrize(
+    ("answer", "field"),
+    [
+        (binned(32, n=59), "bins"),
+        (Binned(np.full((ROWS, 1), 32, np.uint8), np.array([32], np.uint8), 0.0), "bins"),
+        (Binned(np.zeros((ROWS, 1), np.uint8), np.array([52], np.uint8), 0.0), "levels"),
+        (Binned(np.zeros((ROWS, 1), np.uint8), np.array([0], np.uint8), 0.0), "levels"),
+        (binned(16, epsilon=-1.0), "epsilon"),
+        (Compared(np.zeros(10)), "payload"),
+    ],
+)
+def test_bins_that_cannot_be_are_refused(answer: Payload, field: str) -> None:
+    plan = plan_of_bins()
+    asks = plan.asks()
+    plan.check("a", asks["a"], binned(32))
+    plan.check("a", asks["a"], Binned(np.zeros((0, 0), np.uint8), np.zeros(0, np.uint8), 0.0))
+    with pytest.raises(PayloadError, match=field):
+        plan.check("a", asks["a"], answer)
+
+
+def test_a_site_randomizes_as_much_as_the_run_wants_or_more() -> None:
+    plan = plan_of_bins(epsilon=2.0)
+    ask = plan.asks()["a"]
+    plan.check("a", ask, binned(32, epsilon=1.0))
+    for epsilon in (0.0, 3.0):
+        with pytest.raises(PayloadError, match="epsilon"):
+            plan.check("a", ask, binned(32, epsilon=epsilon))
+
+
+def test_where_all_sites_give_bins_no_residual_is_sent() -> None:
+    plan = plan_of_bins(keep=True)
+    assert {type(ask) for ask in plan.asks().values()} == {Bin}
+    plan.take({"a": binned(16), "b": binned(16)})
+    asks = plan.asks()
+    assert plan.result is not None
+    assert plan.result.widths == (2, 2)
+    assert all(isinstance(ask, Conclude) and ask.bins for ask in asks.values())
+
+
+def test_a_silent_site_goes_on_as_an_agent() -> None:
+    plan = plan_of_bins()
+    plan.take({"a": binned(16)})
+    assert {name: type(ask) for name, ask in plan.asks().items()} == {"b": Fit}

@@ -143,7 +143,7 @@ def test_the_answer_of_a_table_says_higher_where_that_is_better():
     metrics = {"accuracy": 0.9, "accuracy_majority": 0.88, "accuracy_best_component": 0.7, "n_cells": 4.0}
     sentence = answer(make(metrics=metrics, published={}, table=rows))
     assert "It is higher than by majority vote in 2 of 4 and the same in 1." in sentence
-    assert "For comparison, on average over the settings: 70.0 % by the best single component." in sentence
+    assert "For comparison, on average over the settings: 70.0 % by the best single classifier." in sentence
 
 
 def test_differences_have_the_standard_errors_of_pairs():

@@ -42,6 +42,10 @@ def test_what_left_the_sites_is_said():
     assert alone in left("residual", ["residual.Lead", "residual.Sealed"], residual__baselines=True)
     assert alone not in left("residual", ["residual.Lead", "residual.Sealed"], residual__baselines=False)
     assert alone not in left("residual", ["residual.Fit"], residual__baselines=True)
+    binned = left("residual", ["residual.Bin"], residual__algorithm="bins")
+    assert "in which bin" in binned
+    assert "Predictions of the others" not in binned
+    assert "encrypted" in left("residual", ["residual.Lead"], residual__algorithm="bins")
     assert "at the fusion center" in texts("residual", arrays={"holder": np.array("")})["holdings"]
     assert "at the fusion center" in texts("residual", arrays={"prediction": np.ones(2)})["holdings"]
     assert "at one of them" in texts("residual", arrays={"holder": np.array("b")})["holdings"]

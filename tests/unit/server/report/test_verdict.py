@@ -9,9 +9,11 @@ from dataclasses import replace
 import pytest
 
 from server.report.data import Report
+from server.report.headline import differences
 from server.report.html import report_html
 from server.report.summary import render_table
-from server.report.verdict import CANNOT_BE_SAID, DO_NOT_JOIN, JOIN, verdict
+from server.report.verdict import CANNOT_BE_SAID, DO_NOT_JOIN, JOIN, TOO_FEW, judge, verdict
+from strategies.bc3e.accuracy import accuracies, paired
 
 
 def report(
@@ -34,44 +36,102 @@ def report(
     ("metrics", "decision"),
     [
         ({"mse_cluster": 1.0, "mse_alone": 2.0, "mse_all": 3.0}, JOIN),
-        ({"mse_cluster": 2.0, "mse_alone": 1.0, "mse_all": 3.0}, DO_NOT_JOIN),
+        ({"mse_cluster": 2.0, "mse_alone": 1.0, "mse_all": 6.0}, DO_NOT_JOIN),
         ({"mse_cluster": 1.0, "mse_alone": 2.0, "mse_all": 1.0}, JOIN),  # one cluster of all
-        ({"mse_cluster": 1.0, "mse_alone": 1.0}, CANNOT_BE_SAID),
-        ({"mse_cluster": 1.0, "mse_alone": 1.0, "mse_all": 1.0}, CANNOT_BE_SAID),
-        ({"mse_cluster": 1.03, "mse_alone": 1.0}, CANNOT_BE_SAID),
-        ({"mse_cluster": 1.0, "mse_alone": 1.03}, CANNOT_BE_SAID),
+        ({"mse_cluster": 1.0, "mse_alone": 1.0}, DO_NOT_JOIN),  # nobody is in a cluster of several
+        ({"mse_cluster": 1.0, "mse_alone": 1.0, "mse_all": 1.0}, DO_NOT_JOIN),
+        ({"mse_cluster": 1.5, "mse_alone": 1.0}, CANNOT_BE_SAID),
+        ({"mse_cluster": 1.0, "mse_alone": 1.5}, CANNOT_BE_SAID),
         ({"n_clusters": 2.0}, CANNOT_BE_SAID),
         ({}, CANNOT_BE_SAID),
     ],
 )
-def test_errors_beside_those_of_the_alternatives(metrics: dict[str, float], decision: str) -> None:
+def test_without_a_standard_error_only_half_or_double_the_error_counts(
+    metrics: dict[str, float], decision: str
+) -> None:
     assert verdict(report("sec", **metrics)).decision == decision
 
 
 @pytest.mark.parametrize(
-    ("difference", "decision"), [(-0.5, JOIN), (0.5, DO_NOT_JOIN), (0.1, CANNOT_BE_SAID), (-0.1, CANNOT_BE_SAID)]
+    ("difference", "error", "decision"),
+    [
+        (-0.5, 0.1, JOIN),
+        (0.5, 0.1, DO_NOT_JOIN),
+        (0.1, 0.1, TOO_FEW),
+        (-0.1, 0.1, TOO_FEW),
+        (0.0, 0.02, DO_NOT_JOIN),  # less than 5 % is saved for sure
+        (-0.03, 0.005, JOIN),
+    ],
 )
-def test_no_run_advises_what_its_own_test_rows_refute(difference: float, decision: str) -> None:
+def test_no_run_advises_what_its_own_test_rows_refute(difference: float, error: float, decision: str) -> None:
     metrics = {"test_mse": 1.0 + difference, "test_mse_once": 9.0, "mse_alone": 1.0}
-    paired = {"difference": difference, "difference_se": 0.1, "pairs": 80.0}
+    paired = {"difference": difference, "difference_se": error, "pairs": 80.0}
     found = verdict(report("residual", differences={"mse_alone": paired}, **metrics))
     assert found.decision == decision
     assert "with the best site alone" in found.reason
+    assert found.use == ("the best site's own columns" if decision == DO_NOT_JOIN else "")
+
+
+def test_with_as_many_rows_as_it_asks_for_it_decides() -> None:
+    """The standard error falls with the root of the number of rows; what is seen stays."""
+    for difference in (-0.08, -0.02, 0.04):
+        known = {"difference": difference, "difference_se": 0.1, "pairs": 100.0}
+        metrics = {"test_mse": 1.0 + difference, "mse_alone": 1.0}
+        found = verdict(report("residual", differences={"mse_alone": known}, **metrics))
+        assert found.decision == TOO_FEW
+        assert found.words == f"Too few held-out rows to tell: about {found.more:,} more would."
+        for share, decided in ((1.05, True), (0.8, False)):
+            n = 100 + share * found.more
+            more = {**known, "difference_se": 0.1 * (100 / n) ** 0.5, "pairs": n}
+            again = verdict(report("residual", differences={"mse_alone": more}, **metrics))
+            assert (again.decision != TOO_FEW) == decided
+
+
+def test_the_best_of_several_by_the_same_rows_must_be_better_by_more() -> None:
+    known = {"difference": 0.0, "difference_se": 0.025, "pairs": 80.0}
+    metrics = {"test_mse": 1.02, "mse_alone": 1.0}
+    for chosen_from, decision in ((1, DO_NOT_JOIN), (20, TOO_FEW)):
+        given = {"mse_alone": {**known, "chosen_from": float(chosen_from)}}
+        assert verdict(report("residual", differences=given, **metrics)).decision == decision
 
 
 def test_the_reason_names_what_is_better() -> None:
-    found = verdict(report("sec", mse_cluster=22.7, mse_alone=1.0, mse_all=30.0))
-    assert found.reason == "The result is 22.7 times as large as with every learner alone (1)."
-    assert str(found).startswith("Do not join. The result is")
+    found = verdict(report("sec", mse_cluster=22.7, mse_alone=1.0, mse_all=60.0))
+    assert str(found) == (
+        "Do not join: use each learner's own model. Mean squared error, every learner with its cluster: 22.7,"
+        " 22.7 times as large as with every learner alone (1)."
+    )
 
 
-def test_an_alternative_that_nobody_has_does_not_count() -> None:
-    """Which component is best is not known in advance, and rows in one place are not to be had."""
-    assert verdict(report("bc3e", accuracy=0.9, accuracy_majority=0.8, accuracy_best_component=0.95)).decision == JOIN
-    assert verdict(report("bc3e", accuracy=0.685, accuracy_majority=0.727)).decision == DO_NOT_JOIN
-    assert verdict(report("bc3e", accuracy=0.98, accuracy_majority=0.96)).decision == JOIN, "half of the errors"
+def _bc3e(right: int, vote: int, best: int, n: int = 2000) -> Report:
+    counts = {"bc3e": right, "vote": vote, "svm": best, "tree": best - 10}
+    totals = dict.fromkeys(counts, n)
+    metrics = accuracies(counts, totals)
+    return report("bc3e", differences=differences("bc3e", metrics, paired(counts, totals)), **metrics)
+
+
+def test_right_decisions_are_compared_by_what_is_missing_to_all() -> None:
+    assert verdict(_bc3e(1800, 1600, 1650)).decision == JOIN
+    assert verdict(_bc3e(1960, 1900, 1900)).decision == JOIN, "three fifths of the errors"
+    assert verdict(_bc3e(1370, 1454, 1300)).use == "the majority vote"
+    assert verdict(_bc3e(1800, 1700, 1900)).use == "the best single classifier"
+    assert verdict(_bc3e(1620, 1600, 1600)).decision == TOO_FEW
+    assert verdict(_bc3e(1620, 1600, 1600)).words.startswith("Too few instances of known class to tell")
+
+
+def test_what_nobody_has_does_not_count() -> None:
     for pooled in (0.1, 0.9):
         assert verdict(report("gp", smse=0.5, smse_full=pooled)).decision == CANNOT_BE_SAID
+
+
+def test_the_report_keeps_the_verdict_with_what_was_compared() -> None:
+    made = _bc3e(1370, 1454, 1300)
+    made.missing = {"b": ["timed out in round 3"]}
+    found = judge(made, {})
+    kept = Report.from_json(replace(made, verdict=found.as_data()).to_json())
+    assert verdict(kept) == found
+    assert [way.metric for way in found.ways] == ["accuracy", "accuracy_majority", "accuracy_best_component"]
+    assert found.warnings == ("1 of 2 sites did not answer every ask: b.",)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +164,8 @@ def test_a_table_has_no_verdict_but_its_rows_have() -> None:
 @pytest.mark.parametrize("alone", [2.0, 0.5, 1.0])
 def test_it_stands_first_on_the_page_and_in_the_terminal(alone: float) -> None:
     made = report("sec", mse_cluster=1.0, mse_alone=alone)
-    found, page = verdict(made), html.unescape(re.sub(r"<[^>]+>", "", report_html(made, {})))
-    assert page.index(f"Should a site join? {found}") < page.index("Overview\n", page.index("Skip to the report"))
+    found, page = verdict(made), html.unescape(re.sub(r"<[^>]+>", "", report_html(made, {}))).replace("\xa0", " ")
+    assert page.index(f"Should a site join? {found}") < page.index("The answer\n", page.index("Skip to the report"))
     assert f"\n\nShould a site join? {found}\n\n" in render_table(made)
 
 
@@ -115,11 +175,11 @@ def test_no_better_than_the_mean_is_nothing_to_join_for() -> None:
     assert "1.04; from 1 on nothing was gained" in found.reason
 
 
-def test_a_difference_within_its_error_says_nothing() -> None:
+def test_repetitions_are_pairs() -> None:
     error = {"mse_alone": {"difference": -0.1, "difference_se": 0.2}}
     metrics = {"mse_cluster": 1.0, "mse_alone": 1.1}
-    assert verdict(report("sec", 5, error, **metrics)).decision == CANNOT_BE_SAID
-    error["mse_alone"]["difference_se"] = 0.001
     found = verdict(report("sec", 5, error, **metrics))
-    assert (found.decision, "One draw" in found.reason) == (JOIN, False)
+    assert found.words.startswith("Too few repetitions to tell: about ")
+    error["mse_alone"]["difference_se"] = 0.001
+    assert verdict(report("sec", 5, error, **metrics)).decision == JOIN
     assert "One draw has no standard error" in verdict(report("sec", **metrics)).reason
