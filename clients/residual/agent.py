@@ -19,9 +19,9 @@ from clients.site import Site
 from numerics.residual import boosted
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import MOST_STEPS
-from numerics.residual.value_groups import ValueGroups
 from numerics.shared.regressors import Candidate
 from numerics.shared.threads import single_threaded
+from numerics.shared.value_groups import ValueGroups
 from protocols.residual.payloads import Order
 from protocols.wire.faults import Fault, SiteFault
 

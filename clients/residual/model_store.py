@@ -15,7 +15,7 @@ from clients.site import Site
 from common.skops_import import skops_io
 from numerics.residual.bins import ColumnBins, randomized
 from numerics.residual.columns_and_outcomes import Columns
-from numerics.residual.value_groups import ValueGroups
+from numerics.shared.value_groups import ValueGroups
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

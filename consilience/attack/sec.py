@@ -1,4 +1,4 @@
-"""Attacks through crafted models: a mean squared error counts the rows in a box that a tree's leaf separates."""
+"""Attacks through crafted models, whose mean squared errors count the rows in boxes, and through the site's own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float64, UInt8
 
+from clients.sec.disclosure import MOST_REPETITIONS
 from consilience.attack.interface import Attack, Claims
 from consilience.attack.site import AttackedSite
 from numerics.shared.regression_rows import RegressionRows
@@ -304,6 +305,58 @@ def spread(site: AttackedSite) -> Claims:
     )
 
 
+def thresholds(site: AttackedSite) -> Claims:
+    """Many boosted trees ask for a threshold between any two neighboring values, and so for one row between two."""
+    from protocols.models import decode_model
+
+    q = site.ranges.shape[1]
+    if not site.start_run({"sec.holdout": 0.0}):
+        return Claims.none(q, "the site takes no part")
+    answer = site.ask(Select("hgb(max_iter=1000)", "half-half", "model", 5, "fitted", moments=False))
+    if not isinstance(answer, Fitted):
+        return Claims.none(q, "the site sends no model")
+    trees = [tree.nodes for [tree] in getattr(decode_model(answer.model), "_predictors", [])]
+    nodes = np.concatenate([nodes[nodes["is_leaf"] == 0] for nodes in trees]) if trees else np.zeros(0)
+    low, high = [], []
+    for column in range(q - 1 if len(nodes) else 0):
+        cuts = np.unique(nodes["num_threshold"][nodes["feature_idx"] == column])
+        for first, second in pairwise(np.nextafter(cuts, np.inf).tolist()):
+            box = np.tile([[-np.inf], [np.inf]], q)
+            box[:, column] = first, second
+            low.append(box[0])
+            high.append(box[1])
+    bounds = np.array([low, high]).reshape(2, len(low), q)
+    return Claims(bounds[0], bounds[1], np.ones(len(low), np.int64))
+
+
+def splits(site: AttackedSite) -> Claims:
+    """Means of many known splits of the rows, of other seeds and shares held out, are solved for every row."""
+    answers: dict[tuple[int, int], tuple[int, Float64[np.ndarray, "q"]]] = {}
+    ask, share, n = Select("lr", "half-half", "none", 5, "fitted", moments=True), 0.0, 0
+    while site.start_run({"sec.holdout": share, "sec.combine": "pooled-linear"}):
+        for lane in range(MOST_REPETITIONS if share else 1):
+            answer = site.ask(ask, lane=str(lane), seed=site.n_runs)
+            if isinstance(answer, Fitted):
+                answers[site.n_runs, lane] = answer.n, answer.mean * answer.n
+                n = max(n, answer.n)  # of the first run, which holds none out
+        share = 0.2 + site.n_runs % 20 / 100
+    if not answers:
+        return Claims.none(site.ranges.shape[1], "the site sends no means")
+    sums = np.array([total for _, total in answers.values()])
+    solutions = []
+    for orders in (
+        [np.random.default_rng([seed, lane, n]).permutation(n) for seed, lane in answers],
+        [np.random.default_rng(0).random(n).argsort()] * len(answers),
+    ):
+        learned = np.zeros((len(answers), n))
+        for row, order, (n_learned, _) in zip(learned, orders, answers.values(), strict=True):
+            row[order[n - n_learned :]] = 1
+        rows = np.linalg.lstsq(learned, sums, rcond=None)[0]
+        solutions.append((float(np.abs(learned @ rows - sums).max()), rows))
+    _, rows = min(solutions, key=lambda each: each[0])
+    return Claims.points(rows, 0.004 * np.ptp(site.ranges, axis=0))
+
+
 def _each_alone(n_models: int) -> Predict:
     """Return the ask for the error of each model by itself on the held-out rows."""
     return Predict(
@@ -328,5 +381,7 @@ ATTACKS: Mapping[str, Attack] = {
     "strip-a-run": strip_a_run,
     "held-out": held_out,
     "spread": spread,
+    "thresholds": thresholds,
+    "splits": splits,
 }
 """By name (`consilience.attack.interface`)."""

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, UInt8
 
 from numerics.residual.columns_and_outcomes import Columns
-from numerics.residual.value_groups import ValueGroups
+from numerics.shared.value_groups import ValueGroups
 
 MOST_BINS = 64
 """Most bins of a column of numbers; a run has these, or a half or a quarter of them."""

@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
-from numerics.sec.mixture import mean_squared_errors
-from numerics.sec.predictors import Predictors
+from numerics.sec.losses import Loss
 
 Fit = Callable[[Float64[np.ndarray, "n p"], Float64[np.ndarray, "n"]], BaseEstimator]
 Split = tuple[Int64[np.ndarray, "a"], Int64[np.ndarray, "b"]]
@@ -20,6 +19,7 @@ Split = tuple[Int64[np.ndarray, "a"], Int64[np.ndarray, "b"]]
 
 FOLDS = 5
 """Parts of the rows, of which each is left out once."""
+_SQUARED = Loss()
 _LEVERAGE = 1 - 1e-6
 """A row of this leverage decides its own prediction; nothing is known of it when it is left out."""
 
@@ -31,11 +31,11 @@ class LeftOut:
     Attributes
     ----------
     predictions : ndarray
-        ``(n,)`` of the learner's own rows, each by a model that was fitted without it.
+        ``(n,)`` of the learner's own rows, each by a model that was fitted without it (`numerics.sec.losses.Loss`).
     error : float
-        Mean squared error of these predictions.
+        Mean loss of these predictions.
     variance : float
-        Mean squared distance of the model from the one that is expected of so many rows.
+        Mean distance of the model from the one that is expected of so many rows, in units of the loss.
     """
 
     predictions: Float64[np.ndarray, "n"]
@@ -56,12 +56,17 @@ def draw_folds(n: int, rng: np.random.Generator) -> list[Split]:
 
 
 def predict_splits(
-    fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], splits: Sequence[Split]
+    fit: Fit,
+    x: Float64[np.ndarray, "n p"],
+    y: Float64[np.ndarray, "n"],
+    splits: Sequence[Split],
+    loss: Loss = _SQUARED,
 ) -> Float64[np.ndarray, "n"]:
     """Predict the second rows of every split by a model fitted to the first; NaN for rows in no second part."""
     predictions = np.full(len(y), np.nan)
     for fitted, left_out in splits:
-        predictions[left_out] = Predictors([fit(x[fitted], y[fitted])]).predict(x[left_out])[0]
+        model = fit(x[fitted], y[fitted])
+        predictions[left_out] = loss.predict(model, x[left_out], y[left_out], len(fitted))
     return predictions
 
 
@@ -73,6 +78,7 @@ def leave_out(
     *,
     linear: bool,
     rng: np.random.Generator,
+    loss: Loss = _SQUARED,
 ) -> LeftOut:
     """Predict every row by a model that was fitted without it.
 
@@ -93,6 +99,8 @@ def leave_out(
         Whether the method is linear regression by least squares.
     rng : Generator
         Draws the parts.
+    loss : Loss
+        By default squared errors. For classes, five models are fitted whatever the method.
 
     Examples
     --------
@@ -102,17 +110,16 @@ def leave_out(
     >>> leave_out(fit(x, y), fit, x, y, linear=True, rng=np.random.default_rng(0)).predictions.round(6)
     array([-3. ,  2.5,  2. ])
     """
-    predictions = _by_leverage(model, x, y) if linear else _out_of_bag(model, x)
+    predictions = None if loss.n_classes else _by_leverage(model, x, y) if linear else _out_of_bag(model, x)
     if predictions is None:
-        predictions = predict_splits(fit, x, y, draw_folds(len(y), rng))
-    error = float(mean_squared_errors(predictions[np.newaxis], y)[0])
+        predictions = predict_splits(fit, x, y, draw_folds(len(y), rng), loss)
+    error = float(loss.means(predictions[np.newaxis], y)[0])
     n, q = len(y), x.shape[1] + 1
     if linear and n > q:
         variance = float(np.mean((y - model.predict(x)) ** 2)) * q / (n - q)
     else:
         first, second = np.array_split(rng.permutation(n), 2)
-        apart = fit(x[first], y[first]).predict(x) - fit(x[second], y[second]).predict(x)
-        variance = float(np.mean(np.square(apart))) / 4
+        variance = loss.distance(fit(x[first], y[first]), fit(x[second], y[second]), x, len(first)) / 4
     return LeftOut(predictions, error, variance)
 
 

@@ -66,7 +66,7 @@ class Settings(ProtocolSettings, prefix="coreset"):
     assignment: Literal["coreset", "exact"] = setting(
         "coreset", "fair assignment of the points (coreset), or of all rows by rounds of prices (exact)", unset=""
     )
-    refine: int = setting(10, "exact: most rounds that move the centers, before rounds of prices", between(0, 50))
+    refine: int = setting(10, "exact: most rounds that move the centers, before rounds of prices", between(0, 20))
     gap: float = setting(1e-4, "exact: relative expected gain at which the rounds of prices stop", between(1e-9, 1))
     price_rounds: int = setting(60, "exact: most rounds of prices", at_least(1))
     robust: bool = setting(False, "leave out sites whose rows lie far from those of all others")

@@ -14,7 +14,7 @@ from flwr.app import RecordDict
 from clients.bc3e.consent import FEWEST_IN_CLUSTER
 from clients.residual.agent import FEWEST_EQUAL
 from numerics.bc3e.ensemble import Ensemble
-from numerics.residual.value_groups import ValueGroups
+from numerics.shared.value_groups import ValueGroups
 from protocols.sec import payloads as sec
 from protocols.wire.message import ENVELOPE
 from protocols.wire.payload import Payload

@@ -569,7 +569,8 @@ MOMENTS: dict[str, tuple[str, Callable[[Moments], dict[str, Any]]]] = {
     "plain sums of rows that lie elsewhere": ("plain_sums", lambda m: {"plain_sums": m.plain_sums * 3}),
     "rows that are not there": ("plain_rows", lambda m: {"plain_rows": m.plain_rows + 1}),
     "negative rows": ("plain_rows", lambda m: {"plain_rows": m.plain_rows + np.array([500, -500, 0])}),
-    "masses that are not those of the rows": ("masses", lambda m: {"masses": m.masses * 1.1}),
+    "masses that are not those of the rows": ("whole", lambda m: {"whole": m.whole + 1}),
+    "negative masses": ("whole", lambda m: {"whole": moved(m.whole)}),
 }
 
 

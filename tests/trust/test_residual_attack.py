@@ -10,7 +10,7 @@ import pytest
 from clients.residual.agent import FEWEST_EQUAL, Agent
 from consilience.attack.playing import play
 from consilience.attack.site import AttackedSite, real_node
-from numerics.residual.value_groups import ValueGroups
+from numerics.shared.value_groups import ValueGroups
 from protocols.residual.payloads import Bin, Enrol, Order
 from tests.support.residual_sites import enrolled_sites
 

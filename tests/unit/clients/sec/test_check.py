@@ -72,7 +72,7 @@ def test_where_all_columns_are_used_there_is_none_that_is_not(tmp_path: Path) ->
     assert "columns not used: none\n" in told(path)
 
 
-@pytest.mark.parametrize(("holdout", "learned", "held"), [("0.2", 32, 8), ("0", 40, 0), ("0.5", 20, 20)])
+@pytest.mark.parametrize(("holdout", "learned", "held"), [("0.2", 35, 5), ("0", 40, 0), ("0.5", 20, 20)])
 def test_how_many_rows_are_held_out(lab: Path, holdout: str, learned: int, held: int) -> None:
     text = told(lab, f"sec.holdout={holdout}")
     assert f"{learned} rows to learn from, {held} held out to compare predictions on (sec.holdout)" in text
@@ -134,7 +134,7 @@ def test_rows_are_told_where_they_would_be_pooled(lab: Path) -> None:
     assert "no rows, whatever sec.combine=pooled-rows asks for: allow-pooling is not set" in text
     assert "but see above" not in text
     text = told(lab, "sec.combine=pooled-rows", "allow-pooling=true")
-    assert "ALL 32 ROWS that the model learns from" in text
+    assert "ALL 35 ROWS that the model learns from" in text
     assert "single rows (but see above)" in text
 
 
@@ -159,7 +159,7 @@ def test_nothing_of_a_cell_is_printed(lab: Path) -> None:
         ),
         ("a,z\n1,2\n3,4\n", [], "FILE: there is no column 'y'; it has 'a', 'z'"),
         ("a,y\n1,2\n3,\n", [], "FILE, line 3, column 'y': is empty; every row needs a number"),
-        ("a,y\n1,2\n3,x\n", [], "FILE, line 3, column 'y': 'x' is text where a number belongs"),
+        ("a,y\n1,2\n3,x\n", ["task=regression"], "FILE, line 3, column 'y': 'x' is text where a number belongs"),
         ("a,y\n1,2\ninf,3\n", [], "FILE, line 3, column 'a': is infinite; give a finite number or leave out the row"),
         ("a,y\n1,2\nx,3\n", ["features=a"], "FILE, line 3, column 'a': 'x' is text where a number belongs"),
         ("a,y\nu,2\nv,3\n", [], "FILE: no column beside the target holds numbers; it has 'a', 'y'"),

@@ -1,0 +1,105 @@
+"""A learner's rows as its models get them: held out and grouped so that many runs tell of no few rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64
+
+from clients.digest import digest_of
+from clients.sec.disclosure import FEWEST_IN_A_CELL
+from clients.sec.shard import FEWEST_HELD_OUT, n_held_out, sample_rows
+from clients.site import Site
+from numerics.shared.regression_rows import RegressionRows
+from protocols.sec.payloads import Select
+from protocols.sec.settings import Consents
+
+
+def is_real(site: Site) -> bool:
+    """Whether the rows are a real site's own: neither simulated, nor those of a scenario."""
+    return bool(site.config.get("protocol")) and not site.policy.trusts_center
+
+
+def learner_rows(site: Site, standardize: str) -> RegressionRows:
+    """Return the learner's rows as its models get them, with the same share of own data held out in every ask.
+
+    The rows of a scenario have test rows of their own.
+    """
+    rows = sample_rows(site.shard)
+    if is_real(site):
+        step = step_held_out(site.policy.at_least(FEWEST_HELD_OUT), len(rows.features), site.config)
+        if n_test := n_held_out(rows.n, site.config, step):
+            rows = hold_out(rows, n_test, same_order(rows.n))
+    elif site.config.get("protocol") and (n_test := n_held_out(rows.n, site.config)):
+        # Drawn from the number of rows, not from their content: runs with other inputs hold out the same rows.
+        order = np.random.default_rng([site.seed, site.repetition, rows.n]).permutation(rows.n)
+        rows = hold_out(rows, n_test, order)
+    return rows.standardized() if standardize == "learner" else rows
+
+
+def fit_settings(site: Site, ask: Select) -> dict[str, Any]:
+    """Return the settings of `numerics.sec.selection.select`. Leaves have as many rows as the site demands, or more.
+
+    At a real site, trees of other seeds, of leaves of any size, or with thresholds between any two values would be
+    further questions about the same rows.
+    """
+    rng, group, least = site.shard_rng, 1, site.consents.number("min-leaf", Consents.min_leaf)
+    min_leaf = max(ask.min_leaf, least)
+    if is_real(site):
+        rng, group = np.random.default_rng(digest_of(site.shard)), site.policy.at_least(FEWEST_IN_A_CELL)
+        min_leaf = next(leaf for leaf in (least << power for power in count()) if leaf >= ask.min_leaf)
+    return {
+        "standardize": ask.standardize,
+        "min_leaf": min_leaf,
+        "rng_seed": int(rng.integers(2**31)),
+        "group": group,
+    }
+
+
+def step_held_out(floor: int, p: int, config: Mapping[str, object]) -> int:
+    """Return what the number of rows that a real site holds out is a multiple of.
+
+    Runs may hold out different shares of the same rows. Models and moments of two runs then differ by so many rows or
+    more: `floor`, and where moments of `p` inputs leave the site, p + 2 (the fewest whose moments do).
+
+    Examples
+    --------
+    >>> step_held_out(5, 8, {}), step_held_out(5, 8, {"sec.combine": "pooled-linear"})
+    (5, 10)
+    """
+    least = p + 2 if config.get("sec.combine") == "pooled-linear" else floor
+    return floor * math.ceil(least / floor)
+
+
+def hold_out(rows: RegressionRows, n_test: int, order: Int64[np.ndarray, "n"]) -> RegressionRows:
+    """Return the rows with the first `n_test` of an order held out.
+
+    Examples
+    --------
+    >>> rows = RegressionRows(np.zeros((3, 1)), np.arange(3.0), np.zeros((0, 1)), np.zeros(0), ("x",))
+    >>> held_out = hold_out(rows, 1, np.array([1, 2, 0]))
+    >>> held_out.y, held_out.y_test
+    (array([0., 2.]), array([1.]))
+    """
+    test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
+    return replace(rows, x=rows.x[train], y=rows.y[train], x_test=rows.x[test], y_test=rows.y[test])
+
+
+def same_order(n: int) -> Int64[np.ndarray, "n"]:
+    """Return the order in which a real site holds rows out: the same in all runs, whatever their seeds.
+
+    Models, and moments, of many splits of the same rows would tell of every row (docs/sec.md). As in `sample_rows`, a
+    row's number depends on its place only.
+
+    Examples
+    --------
+    >>> few, more = same_order(9), same_order(10)
+    >>> few.tolist() == [place for place in more.tolist() if place < 9]
+    True
+    """
+    return np.random.default_rng(0).random(n).argsort()
