@@ -12,6 +12,7 @@ from jaxtyping import Float, Float64, Int64
 
 from numerics.gp.coarse_answers import effective_rows
 from numerics.gp.expert import LeftOut, blocks
+from numerics.gp.joint_answers import Frame, JointAnswer
 from numerics.gp.kernels import Kernel
 from numerics.gp.sketch import Sketch, directions_of
 
@@ -74,6 +75,24 @@ class NearestRows:
         points = np.asarray(points, dtype=np.float64)
         return self._predict(points, self._nearest(points, self._m), offsets)
 
+    def answer_jointly(
+        self, points: Float[np.ndarray, "q d"], offsets: Float64[np.ndarray, "D d"]
+    ) -> tuple[Sketch, JointAnswer]:
+        """Answer about points and the landmarks around them (`numerics.gp.joint_answers.joint_answers`)."""
+        points = np.asarray(points, dtype=np.float64)
+        sketch, near = self.predict(points, offsets), self._nearest(points, self._m)
+        q, m, D = len(points), near.shape[1], len(offsets)
+        further = JointAnswer(np.empty((q, D)), np.empty((q, D, D)), np.empty(q))
+        for some in blocks(q, 3 * (m + D + 1) ** 2):
+            joint, own = self._joint(points[some], near[some], offsets)
+            frame = Frame.around(self.kernel, self.params, points[some], offsets)
+            cross = frame.whiten(joint[:, :m, m], joint[:, :m, m + 1 :])
+            weights = np.linalg.solve(own, cross)
+            further.mean[some] = np.einsum("qmd,qm->qd", weights[:, :, 1:], self.y[near[some]])
+            further.unknown[some] = np.eye(D) - cross[:, :, 1:].transpose(0, 2, 1) @ weights[:, :, 1:]
+            further.rows[some] = frame.rows(cross, weights)
+        return sketch, further
+
     def left_out(self, rng: np.random.Generator) -> LeftOut:
         """Predict some rows, drawn at random, from the rows nearest to each."""
         rows = rng.permutation(len(self.y))[:CHECKED_ROWS]
@@ -98,10 +117,8 @@ class NearestRows:
         mean, explained, directions, rows = np.empty(q), np.empty(q), np.empty((q, D)), np.empty(q)
         for some in blocks(q, 3 * (m + D + 1) ** 2):
             here = points[some]
-            sets = np.concatenate([self.x[near[some]], here[:, None], here[:, None] + offsets], axis=1)
-            joint = self.kernel.batch(self.params, sets)
-            own, prior = joint[:, :m, :m], joint[:, m, m]
-            np.einsum("qmm->qm", own)[...] += self._noise + _JITTER * prior[:, None]
+            joint, own = self._joint(here, near[some], offsets)
+            prior = joint[:, m, m]
             weights = np.linalg.solve(own, joint[:, :m, m : m + 1])[:, :, 0]
             mean[some] = np.einsum("qm,qm->q", weights, self.y[near[some]])
             explained[some] = np.clip(np.einsum("qm,qm->q", weights, joint[:, :m, m]), 0.0, prior)
@@ -110,6 +127,16 @@ class NearestRows:
             if D:
                 directions[some] = directions_of(self.kernel, self.params, here, offsets, explained[some], around)
         return Sketch(mean, explained, directions, rows)
+
+    def _joint(
+        self, points: Float64[np.ndarray, "q d"], near: Int64[np.ndarray, "q m"], offsets: Float64[np.ndarray, "D d"]
+    ) -> tuple[Float64[np.ndarray, "q s s"], Float64[np.ndarray, "q m m"]]:
+        """Return the covariances of the function at near rows, point and landmarks, and of the outputs of the rows."""
+        sets = np.concatenate([self.x[near], points[:, None], points[:, None] + offsets], axis=1)
+        joint, m = self.kernel.batch(self.params, sets), near.shape[1]
+        own = joint[:, :m, :m]
+        np.einsum("qmm->qm", own)[...] += self._noise + _JITTER * joint[:, m, m, None]
+        return joint, own
 
 
 def _dimensions(x: Float64[np.ndarray, "n d"]) -> float:

@@ -53,6 +53,8 @@ def metrics_of(outcome: GPOutcome) -> dict[str, float]:
         "bytes_per_query": outcome.answers.n_bytes / n,
         "n_dropped": float((~outcome.answers.available).sum()),
     }
+    if outcome.reductions is not None and len(outcome.reductions):
+        metrics["best_reduction"] = float(outcome.reductions.max())
     return metrics if outcome.queries.y is None else metrics | _accuracy(outcome, outcome.queries.y)
 
 

@@ -104,7 +104,12 @@ def expected_of(found: PredictionRun, rule: str) -> tuple[np.ndarray, np.ndarray
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, EXACT, *({"gp__aggregation": rule} for rule in ("poe", "gpoe", "bcm", "grbcm")), {"gp__landmarks": 5}],
+    [
+        {},
+        EXACT,
+        *({"gp__aggregation": rule} for rule in ("poe", "gpoe", "bcm", "grbcm")),
+        {"gp__answers": 1, "gp__landmarks": 5},
+    ],
 )
 def test_one_expert_is_the_process_of_all_rows(tmp_path: Path, changes: dict[str, Any]) -> None:
     folder = write_files(tmp_path / "files", split_over_sites(soundings(), names=ONE))
@@ -234,7 +239,9 @@ def test_features_over_landmarks_stand_for_the_inputs(tmp_path: Path, how: str) 
     mean, variance = exact.predictions
     errors = []
     for landmarks in (0, 256):
-        found = predict(own_data_config(tmp_path / str(landmarks), folder, gp__landmarks=landmarks, **settings))
+        found = predict(
+            own_data_config(tmp_path / str(landmarks), folder, gp__answers=1, gp__landmarks=landmarks, **settings)
+        )
         assert not found.said(Disclose)
         assert not found.said(Inputs)
         np.testing.assert_array_equal(found.theta, exact.theta)
@@ -344,7 +351,9 @@ def test_a_site_of_many_rows_predicts_from_the_nearest(tmp_path: Path) -> None:
     frame = soundings(400)
     parts = {"coast": frame[:320], "delta": frame[320:360], "hills": frame[360:]}
     folder = write_files(tmp_path / "files", parts)
-    settings = own_data_config(tmp_path / "now", folder, gp__max_expert_rows=100, gp__local=60, gp__landmarks=128)
+    settings = own_data_config(
+        tmp_path / "now", folder, gp__max_expert_rows=100, gp__local=60, gp__answers=1, gp__landmarks=128
+    )
     found = predict(settings, 3)
     assert sorted(found.arrays["expert_rows"].tolist()) == [40, 40, 320]
     large = int(np.argmax(found.arrays["expert_rows"]))
@@ -363,7 +372,12 @@ def test_a_site_of_many_rows_predicts_from_the_nearest(tmp_path: Path) -> None:
     np.testing.assert_allclose((found.arrays["mean"] - units.y_mean) / units.y_scale, means, atol=0.02)
     assert found.metrics["smse"] < 0.1
     later = predict(
-        again_with(own_data_config(tmp_path / "later", folder, gp__landmarks=128), found.path, folder / "_test.csv"), 3
+        again_with(
+            own_data_config(tmp_path / "later", folder, gp__answers=1, gp__landmarks=128),
+            found.path,
+            folder / "_test.csv",
+        ),
+        3,
     )
     np.testing.assert_array_equal(later.arrays["mean"], found.arrays["mean"])
 
@@ -466,7 +480,7 @@ def test_a_site_predicts_with_a_noise_of_its_own(tmp_path: Path) -> None:
     parts = {site: frame.copy() for site, frame in split_over_sites(soundings(240), "random").items()}
     parts["delta"][TARGET] += 60 * np.random.default_rng(0).normal(size=60)
     folder = write_files(tmp_path / "files", parts)
-    settings = {"gp__noise": "site", "gp__gate": "all", "gp__landmarks": 128}
+    settings = {"gp__noise": "site", "gp__gate": "all", "gp__answers": 1, "gp__landmarks": 128}
     found = predict(own_data_config(tmp_path / "now", folder, **settings))
     noises = []
     for rows, mean, explained in zip(found.experts(), *own_answers(found), strict=True):
@@ -477,7 +491,7 @@ def test_a_site_predicts_with_a_noise_of_its_own(tmp_path: Path) -> None:
     assert max(noises) > 5 * np.median(noises)
     common = predict(own_data_config(tmp_path / "common", folder, **{**settings, "gp__noise": "common"}))
     assert found.metrics["smse"] < common.metrics["smse"]
-    again = own_data_config(tmp_path / "later", folder, gp__gate="all", gp__landmarks=128)
+    again = own_data_config(tmp_path / "later", folder, gp__gate="all", gp__answers=1, gp__landmarks=128)
     later = predict(again_with(again, found.path, folder / "_test.csv"))
     np.testing.assert_array_equal(later.arrays["mean"], found.arrays["mean"])
 
