@@ -150,22 +150,26 @@ def classified(
     return Ensemble(n, labels, clusters, y[~known])
 
 
-def _wine(rng: np.random.Generator) -> Rows:
+def wine(rng: np.random.Generator) -> Rows:
+    """Return scikit-learn's Wine."""
     x, y = load_wine(return_X_y=True)
     return x, y
 
 
-def _cancer(rng: np.random.Generator) -> Rows:
+def cancer(rng: np.random.Generator) -> Rows:
+    """Return scikit-learn's Breast Cancer Wisconsin."""
     x, y = load_breast_cancer(return_X_y=True)
     return x, y
 
 
-def _heart(rng: np.random.Generator) -> Rows:
+def heart(rng: np.random.Generator) -> Rows:
+    """Return Statlog Heart, from its file."""
     table = datasets.load("heart", datasets.locate("heart", {"data": data_setting()}))
     return table.x, table.outcome
 
 
-def _iris(rng: np.random.Generator) -> Rows:
+def iris(rng: np.random.Generator) -> Rows:
+    """Return scikit-learn's Iris."""
     x, y = load_iris(return_X_y=True)
     return x, y
 
@@ -214,13 +218,13 @@ WORLDS: Mapping[str, Callable[[np.random.Generator], Ensemble]] = {
     "3 raters, 3 weakly related clusterings; k = 3": lambda rng: crowd(400, 3, 3, rng, clusterings=3, wrong=0.7),
     "4 raters, 2 clusterings and 3 unrelated; k = 3": partial(mixed, 400, 3, 2, (6, 9, 12)),
     "4 raters, 1 clustering and 4 unrelated; k = 2": partial(mixed, 300, 2, 1, (2, 4, 6, 8)),
-    "wine": partial(classified, _wine, 0.1),
-    "wine, 40 % missing": partial(classified, _wine, 0.1, missing=0.4),
-    "iris": partial(classified, _iris, 0.08),
+    "wine": partial(classified, wine, 0.1),
+    "wine, 40 % missing": partial(classified, wine, 0.1, missing=0.4),
+    "iris": partial(classified, iris, 0.08),
     "digits": partial(classified, _digits, 0.04),
-    "breast cancer": partial(classified, _cancer, 0.03),
-    "breast cancer, 40 % missing, no clusterings": partial(classified, _cancer, 0.03, missing=0.4, clustered=False),
-    "heart": partial(classified, _heart, 0.07),
+    "breast cancer": partial(classified, cancer, 0.03),
+    "breast cancer, 40 % missing, no clusterings": partial(classified, cancer, 0.03, missing=0.4, clustered=False),
+    "heart": partial(classified, heart, 0.07),
     "concrete, halves": partial(classified, partial(_halves, "concrete"), 0.04),
     "airfoil, halves": partial(classified, partial(_halves, "airfoil"), 0.04),
     "grid stability, halves": partial(classified, partial(_halves, "grid"), 0.04),

@@ -20,6 +20,7 @@ from consilience.commands.run import run
 from consilience.commands.runs import list_runs
 from consilience.commands.scenarios import list_scenarios
 from consilience.commands.status import status
+from consilience.commands.suggest import suggest
 from consilience.commands.trial import try_folder
 from consilience.commands.up import up
 from consilience.commands.wipe import wipe_state
@@ -58,6 +59,7 @@ app.command("wipe")(wipe_state)
 app.command("ledger")(compare_ledgers)
 app.command()(prepare)
 app.command()(predict)
+app.command()(suggest)
 app.command()(show)
 app.command()(status)
 app.command("compare")(compare_runs)

@@ -150,6 +150,7 @@ class SiteSettings(Settings):
     """Keys that a real site sets in its node configuration only, whatever the protocol."""
 
     site: str = setting("", "the site's name", words="node-NODE-ID")
+    database: str = setting("", "connection string of the site's database, where data is a query")
     cache: bool = setting(True, "store the parsed data in the site's own directory, for the next run")
     min_rows: int = setting(5, "fewest rows with which the site takes part", at_least(1))
     policy: str = setting("", "the site's policy file: which asks it answers, and how many", path=True)

@@ -1,4 +1,4 @@
-"""The source of a site's data: a file, or a function of the site's own."""
+"""The source of a site's data: a file, a function of the site's own, or a query of its database."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, TypeVar, overload
 
 from clients.data.files import read_table
 from clients.data.preparation import KEYS, is_wanted, prepare
-from clients.data.table import Code, DataError, Table, frame_columns, make_table, setting
-from common.data_places import is_function
+from clients.data.table import Code, DataError, Table, check_rows, frame_columns, make_table, setting
+from common.data_places import is_function, is_query
 
 logger = logging.getLogger("flwr")
 
@@ -63,9 +63,10 @@ def load(
     Parameters
     ----------
     config : Mapping
-        Run configuration overridden by the node configuration. ``data`` is a path, or ``package.module:function``: a
-        function that returns a `Table`, a mapping of column names to arrays, or a pandas DataFrame. The function of a
-        real site takes `config`; in a simulation it takes a site's place and the number of sites.
+        Run configuration overridden by the node configuration. ``data`` is a path; a query of the site's ``database``;
+        or ``package.module:function``: a function that returns a `Table`, a mapping of column names to arrays, or a
+        pandas DataFrame. The function of a real site takes `config`; in a simulation it takes a site's place and the
+        number of sites.
     other : type, optional
         A class that the function may return as well; its instance is returned as it is.
     whole : bool
@@ -93,7 +94,7 @@ def load(
         )
     data = source_of(config)
     if not is_function(data):
-        return read_table(data, own=whole, used=used)
+        return _read_rows(data, config, whole, used)
     answer = call(data, config)
     if isinstance(answer, other):
         return answer
@@ -108,7 +109,7 @@ def read_source(config: Mapping[str, object]) -> Table:
 def _read(config: Mapping[str, object], whole: bool) -> Table:
     data = source_of(config)
     if not is_function(data):
-        return read_table(data, own=whole)
+        return _read_rows(data, config, whole)
     return _as_table(data, call(data, config), whole, "or a pandas DataFrame")
 
 
@@ -120,6 +121,20 @@ def _as_table(data: str, answer: Any, whole: bool, last: str) -> Table:
             f"names to one-dimensional arrays, {last}",
             "bad-shape",
         )
+    return table
+
+
+def _read_rows(
+    data: str, config: Mapping[str, object], whole: bool, used: Callable[[Table], Iterable[str]] | None = None
+) -> Table:
+    """Return the table of a file, or all rows of a query."""
+    if not is_query(data):
+        return read_table(data, own=whole, used=used)
+    from clients.data.sql import MOST_ROWS, query_blocks
+
+    (table,) = query_blocks(data, config, MOST_ROWS)
+    if whole:
+        check_rows(table.source, table.n)
     return table
 
 
@@ -142,7 +157,7 @@ def source_of(config: Mapping[str, object]) -> str:
     data = setting(config, "data")
     if not data:
         raise DataError(
-            "configuration: data is not set; give a CSV, Parquet or NPZ file, or package.module:function",
+            "configuration: data is not set; give a CSV, Parquet or NPZ file, a query, or package.module:function",
             "bad-configuration",
         )
     return data

@@ -23,6 +23,8 @@ TASKS = ("regression", "classification")
 
 MOST_WHOLE_NUMBERS = 20
 """Most different whole numbers that are taken for classes, unless ``task`` says what they are."""
+_UNKNOWN = UNKNOWN - {"none", "-"}
+"""Words for a class that is not known; `none` is a class, as of a disease that has stages."""
 
 
 class Target(NamedTuple):
@@ -67,7 +69,8 @@ def read_target(table: Table, config: Mapping[str, object], tasks: Collection[st
     """
     name = setting(config, "target")
     if task_of(table, config, tasks) == "regression":
-        return Target(_amounts(table, name, or_classes="classification" in tasks), ())
+        or_classes = "classification" in tasks and setting(config, "task") != "regression"
+        return Target(_amounts(table, name, or_classes=or_classes), ())
     labels = class_labels(table, name)
     classes = sort_classes(labels)
     return Target(places_of(labels.tolist(), classes).astype(np.float64), classes)
@@ -102,7 +105,7 @@ def task_of(table: Table, config: Mapping[str, object], tasks: Collection[str]) 
         n_numbers = sum(bool(NUMBER.fullmatch(cell)) for cell in cells)
         if n_numbers < len(cells) or not cells:
             # Numbers with a few cells of text among them are amounts, and an error will name the cell.
-            return "regression" if 2 * n_numbers > len(cells) else "classification"
+            return "regression" if 2 * n_numbers >= len(cells) > 0 else "classification"
         values = np.array(cells, np.float64)
     return "classification" if values.dtype == np.bool_ or _are_few(values) else "regression"
 
@@ -131,7 +134,7 @@ def class_labels(table: Table, name: str) -> Shaped[np.ndarray, "n"]:
     values = table.column(name)
     cells = [_label(cell) for cell in values.tolist()]
     for row, cell in enumerate(cells):
-        if cell is None or cell.lower() in UNKNOWN:
+        if cell is None or cell.lower() in _UNKNOWN:
             raise DataError(
                 f"{cell_name(table, name, row)}: is {'empty' if not cell else repr(cell)}; every row needs a class:"
                 " leave the row out where it is not known",
