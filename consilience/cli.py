@@ -21,6 +21,7 @@ from consilience.commands.runs import list_runs
 from consilience.commands.scenarios import list_scenarios
 from consilience.commands.status import status
 from consilience.commands.suggest import suggest
+from consilience.commands.trial import try_folder
 from consilience.commands.up import up
 from consilience.commands.wipe import wipe_state
 
@@ -43,6 +44,7 @@ app = typer.Typer(cls=_Commands, help=_HELP, no_args_is_help=True, pretty_except
 """The command as typer runs it."""
 
 app.command("list")(list_scenarios)
+app.command("try")(try_folder)
 app.command("keys")(list_keys)
 app.command()(init)
 app.command()(run)

@@ -61,11 +61,32 @@ def warnings_about(table: Table, config: Mapping[str, object]) -> list[str]:
     return [
         *_text_columns(table, texts, setting(config, "missing") or "refuse"),
         *_missing(numbers, setting(config, "missing") or "refuse"),
-        *_identifiers(numbers, table.n),
-        *_copies_of_target(table, numbers, setting(config, "target")),
+        *(
+            f"{name!r} looks like an identifier: leave it out of features, or set id"
+            for name in _identifiers(numbers, table.n)
+        ),
+        *_copies(_copies_of_target(table, numbers, setting(config, "target"))),
         *_idle(numbers),
         *_persons(table, config),
     ]
+
+
+def misleading(table: Table, config: Mapping[str, object]) -> dict[str, str]:
+    """Return columns of numbers that a model should not learn from, and why; parameters as of `warnings_about`.
+
+    Examples
+    --------
+    >>> table = Table("a.csv", {"id": np.arange(9.0), "x": np.sin(np.arange(9.0)), "y": np.ones(9)})
+    >>> misleading(table, {"target": "y"})
+    {'id': 'looks like an identifier'}
+    """
+    roles = {setting(config, key) for key in ("target", "id", "truth", "group")}
+    roles |= set(split_patterns(setting(config, "sensitive")))
+    columns = {name: cells for name, cells in table.columns.items() if name not in roles}
+    numbers = {name: cells.astype(np.float64) for name, cells in columns.items() if cells.dtype.kind in "iuf"}
+    found = dict.fromkeys(_identifiers(numbers, table.n), "looks like an identifier")
+    found |= dict.fromkeys(_copies_of_target(table, numbers, setting(config, "target")), "is nearly the target")
+    return found
 
 
 def suggested_categories(tables: list[Table], config: Mapping[str, object], least: int = 5) -> str:
@@ -133,20 +154,23 @@ def _identifiers(numbers: Mapping[str, Float64[np.ndarray, "n"]], n: int) -> Ite
         steps = np.diff(np.sort(cells)) if whole else np.zeros(0)
         counted = whole and n > 5 and len(set(cells.tolist())) == n and bool((steps == 1).all())
         if _IDENTIFIER.search(name) or counted:
-            yield f"{name!r} looks like an identifier: leave it out of features, or set id"
+            yield name
 
 
-def _copies_of_target(table: Table, numbers: Mapping[str, Float64[np.ndarray, "n"]], target: str) -> Iterator[str]:
+def _copies_of_target(table: Table, numbers: Mapping[str, Float64[np.ndarray, "n"]], target: str) -> list[str]:
     if target not in table.columns:
-        return
+        return []
     outcome = table.columns[target]
     y = outcome.astype(np.float64) if outcome.dtype.kind in "biuf" else numbers_of(outcome)
     if y is None:
         labels = text_of(outcome)
         y = np.array([sorted(set(labels)).index(label) for label in labels], np.float64)
         if len(set(labels)) > 2:
-            return
-    copies = sorted(name for name, cells in numbers.items() if abs(_correlation(cells, y)) > _COPY)
+            return []
+    return sorted(name for name, cells in numbers.items() if abs(_correlation(cells, y)) > _COPY)
+
+
+def _copies(copies: list[str]) -> Iterator[str]:
     if copies:
         are = "is nearly a copy" if len(copies) == 1 else "are nearly copies"
         yield f"{_names(copies)} {are} of the target: would you know {'it' if len(copies) == 1 else 'them'} before it?"

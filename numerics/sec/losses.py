@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -60,17 +61,24 @@ class Loss:
             return np.asarray(Predictors([model]).predict(x)[0])
         return np.asarray(right_probabilities(self.probabilities(model, x, n_rows)[np.newaxis], y)[0])
 
-    def distance(self, one: Any, other: Any, x: Float64[np.ndarray, "n p"], n_rows: int) -> float:
-        """Return the mean distance of two models of `n_rows` rows, in units of the loss.
+    def distances(
+        self, models: Sequence[Any], x: Float64[np.ndarray, "n p"], n_rows: int
+    ) -> Float64[np.ndarray, "m m"]:
+        """Return the mean distances of models of `n_rows` rows each, in units of the loss.
 
         Of amounts it is the squared difference. Of classes it is half of Jeffreys' divergence: to second order the sum
         of what each of two models loses by its distance from the truth between them, as the squared difference is.
         """
-        if not self.n_classes:
-            return float(np.mean(np.square(one.predict(x) - other.predict(x))))
-        first, second = self.probabilities(one, x, n_rows), self.probabilities(other, x, n_rows)
-        logs = [np.log(np.maximum(each, SMALLEST_PROBABILITY)) for each in (first, second)]
-        return float(((first - second) * (logs[0] - logs[1])).sum(axis=1).mean() / 2)
+        apart = np.zeros((len(models), len(models)))
+        if self.n_classes:
+            predicted = [self.probabilities(model, x, n_rows) for model in models]
+            scales = [np.log(np.maximum(each, SMALLEST_PROBABILITY)) / 2 for each in predicted]
+        else:
+            predicted = scales = [np.asarray(model.predict(x))[:, np.newaxis] for model in models]
+        for i, j in combinations(range(len(models)), 2):
+            products = (predicted[i] - predicted[j]) * (scales[i] - scales[j])
+            apart[i, j] = apart[j, i] = float(products.sum(axis=1).mean())
+        return apart
 
     def probabilities(self, model: Any, x: Float64[np.ndarray, "n p"], n_rows: int) -> Float64[np.ndarray, "n k"]:
         """Predict the probabilities of a learner's own classes by its own model, which was fitted to `n_rows` rows."""

@@ -123,8 +123,8 @@ def check_shares(layout: Layout, names: Iterable[str], ask: Sweep, history: int,
     entries = layout.k * sum(layout.n_clusters[name] for name in own)
     if (np.abs(answer.products.astype(float)) > 2.0 * layout.k * len(own) * 2.0**PRODUCT_BITS + entries).any():
         raise PayloadError(answer.title(), "products", "are larger than products of differences of probabilities")
-    if not 0 <= answer.association <= 1:
-        raise PayloadError(answer.title(), "association", "expected a share")
+    if not 0 <= answer.association <= (not all(map(is_confusion, own))):
+        raise PayloadError(answer.title(), "association", "expected a share, and 0 of a site without own clusterings")
 
 
 def check_plain_shares(layout: Layout, asks: Mapping[str, Sweep], site: str, answer: Shares) -> None:

@@ -573,12 +573,31 @@ def test_the_best_site_alone_predicts_with_its_own_hyperparameters(tmp_path: Pat
         errors[site] = float(np.mean((y - mean * units.y_scale - units.y_mean) ** 2) / y.var())
     assert {row["site"]: row["alone"] for row in found.report.table} == pytest.approx(errors, rel=1e-2)
     assert found.metrics["smse_alone"] == pytest.approx(min(errors.values()), rel=1e-2)
-    difference, error, groups = found.arrays["paired_smse_alone"]
+    difference, error, groups, sites = found.arrays["paired_smse_alone"]
     assert found.metrics["smse"] == pytest.approx(found.metrics["smse_alone"] + difference)
     assert error > 0
-    assert groups == 5
+    assert (groups, sites) == (5, len(SITES))
     nobody = predict(own_data_config(tmp_path / "off", folder, gp__alone=False))
     assert nobody.metrics.keys() == found.metrics.keys() - {"smse_alone"}
+
+
+def test_it_suggests_where_to_measure_next(tmp_path: Path, folder: Path) -> None:
+    """A measurement there takes nearly as much from the variance as at the best point, by one process of all rows."""
+    settings = own_data_config(tmp_path, folder, gp__suggest=True, gp__gate="all")
+    found = predict(settings)
+    lines = pd.read_csv(found.path / "suggestions.csv")
+    names = points()["well"].tolist()
+    assert sorted(lines["query"]) == sorted(names)
+    assert (np.diff(lines["reduction"]) <= 0).all()
+    assert lines["reduction"][0] == pytest.approx(found.metrics["best_reduction"])
+    assert any(note.startswith(f"measure next at {lines['query'][0]}: ") for note in found.report.notes)
+    x, _ = reference.together(found.experts())
+    theta, queries = found.theta, found.queries
+    seen = reference.covariance(theta, x, queries)
+    rows = reference.covariance(theta, x, x) + reference.noise(theta) * np.eye(len(x))
+    left = reference.covariance(theta, queries, queries) - seen.T @ np.linalg.solve(rows, seen)
+    exact = (left**2).mean(axis=0) / (np.diag(left) + reference.noise(theta))
+    assert exact[names.index(lines["query"][0])] > 0.9 * exact.max()
 
 
 # -- real sites -------------------------------------------------------------------------------------------------------
@@ -611,6 +630,7 @@ def test_real_sites_say_what_simulated_ones_do(tmp_path: Path, folder: Path, cha
         ({"gp__kernel": "banana"}, "gp.kernel: "),
         ({"gp__kernel": "se + "}, "gp.kernel: "),
         ({"gp__kernel": "__import__('os')"}, "gp.kernel: "),
+        ({"gp__suggest": True, "gp__answers": 1}, "gp.suggest needs answers about landmarks: "),
         ({**EXACT, "gp__aggregation": "poe"}, "gp.covariance is for gp.aggregation=npae: leave it out"),
         (
             {**EXACT, "gp__landmarks": 8},

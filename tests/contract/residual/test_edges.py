@@ -342,6 +342,32 @@ def test_predictions_later_are_those_of_the_training_run(tmp_path: Path, algorit
     assert report.metrics["test_mse"] == pytest.approx(np.mean(left[n_learn:] ** 2), rel=1e-9)
 
 
+@pytest.mark.parametrize(("holder", "share"), [("", 0.5), ("bank", 0.5), ("", 1.0)])
+def test_a_share_of_a_site_alone_predicts_later(
+    tmp_path: Path, holder: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("protocols.residual.boosted.best_share", lambda together, own: share)
+    chosen = {
+        "residual__algorithm": "boosted", "residual__rounds": 2, "residual__stop": "held-out",
+        "residual__baselines": True,
+    }  # fmt: skip
+    folder = write_world(tmp_path / "files", holder=holder)
+    report, before, path = learn(own_data_config(tmp_path, folder, **chosen))
+    own = "is the result" if share == 1 else "counts a half of it"
+    assert any(f"its own prediction by its columns alone {own}" in note for note in report.notes)
+    assert float(before["own_share"]) == share
+    _, arrays, where = learn(prediction_config(own_data_config(tmp_path, folder, **chosen), path))
+    order, n_learn = agreed_order(N, 0.2)
+    people = customers()
+    left = (people["y"] - people["customer"].map(predictions_of(where, arrays, holder))).to_numpy()[order]
+    assert report.metrics["test_mse"] == pytest.approx(np.mean(left[n_learn:] ** 2), rel=1e-9)
+    n_fit = n_learn - round(0.25 * n_learn)
+    assert report.metrics["train_mse"] == pytest.approx(np.mean(left[:n_fit] ** 2), rel=1e-9)
+    if share == 1:
+        alone = {row["site"]: row["alone"] for row in report.table if "alone" in row}
+        assert report.metrics["test_mse"] == pytest.approx(alone[str(before["own_site"])], rel=1e-9)
+
+
 @pytest.mark.parametrize("holder", ["", "bank"])
 def test_new_rows_in_another_order_with_unknown_categories_and_fewer_entities(tmp_path: Path, holder: str) -> None:
     people = customers().assign(city=np.where(customers()["c"] > 0, "Paris", "Rome"))
