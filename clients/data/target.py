@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64, Shaped
 
-from clients.data.columns import Tables, of_each
+from clients.data.columns import Tables, one_error
 from clients.data.table import NUMBER, UNKNOWN, DataError, Table, cell_name, numeric, setting
 from numerics.shared.classes import places_of, sort_classes
 from protocols.classes import LONGEST_CLASS, MOST_CLASSES, ClassListError, agree_on_classes
@@ -194,7 +194,9 @@ def target_lines(table: Table, config: Mapping[str, object], tasks: Collection[s
 
 
 def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collection[str]) -> None:
-    """Refuse tables of which some have amounts and some classes, or that have one class together.
+    """Refuse targets of which some are amounts and some classes, that have one class together, or that cannot be read.
+
+    Where some of them can be read, a run goes on without the others.
 
     Raises
     ------
@@ -209,12 +211,15 @@ def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collectio
     clients.data.table.DataError: the target 'y' holds classes at a and amounts at b; set
     task=regression or task=classification
     """
-    name = setting(config, "target")
-
-    def classes_of(table: Table) -> tuple[str, ...]:
-        return sort_classes(class_labels(table, name)) if task_of(table, config, tasks) == "classification" else ()
-
+    lists, errors = {}, {}
+    for name, table in tables.items():
+        try:
+            lists[name] = read_target(table, config, tasks).classes
+        except DataError as error:
+            errors[name] = error
+    if not lists:
+        raise one_error(errors, {name: tables[name].source for name in errors})
     try:
-        agree_on_classes(of_each(tables, classes_of), name)
+        agree_on_classes(lists, setting(config, "target"))
     except ClassListError as error:
         raise DataError(str(error), "bad-shape") from error

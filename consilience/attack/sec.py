@@ -282,7 +282,7 @@ def _counts(center: _Center, boundaries: Float64[np.ndarray, "b"], repeats: int)
         _, beyond = boxes.cut(0, 0, float(boundary))
         models += [boxes.model({beyond: _LARGEST * (1 + place / 1000)}) for place in range(repeats)]
     values = np.tile(_LARGEST * (1 + np.arange(repeats) / 1000), len(boundaries))
-    return (center.sums(models) / values**2).reshape(len(boundaries), repeats).mean(axis=1)
+    return np.asarray((center.sums(models) / values**2).reshape(len(boundaries), repeats).mean(axis=1))
 
 
 def _counts_of_classes(center: _Center, boundaries: Float64[np.ndarray, "b"], repeats: int) -> Float64[np.ndarray, "b"]:
@@ -367,8 +367,8 @@ def thresholds(site: AttackedSite) -> Claims:
     if not isinstance(answer, Fitted):
         return Claims.none(q, "the site sends no model")
     steps = getattr(decode_model(answer.model, len(answer.classes)), "_predictors", [])
-    trees = [tree.nodes for step in steps for tree in step]
-    nodes = np.concatenate([nodes[nodes["is_leaf"] == 0] for nodes in trees]) if trees else np.zeros(0)
+    trees: list[Any] = [tree.nodes for step in steps for tree in step]
+    nodes: Any = np.concatenate([nodes[nodes["is_leaf"] == 0] for nodes in trees]) if trees else np.zeros(0)
     low, high = [], []
     for column in range(q - 1 if len(nodes) else 0):
         cuts = np.unique(nodes["num_threshold"][nodes["feature_idx"] == column])
