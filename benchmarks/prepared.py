@@ -9,6 +9,8 @@ them. Beside the ways to combine these labels stands one classifier of all sites
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -51,7 +53,7 @@ def frames_of(rows: Rows, share: float, rng: np.random.Generator) -> dict[str, p
 
 def prepared(frames: Mapping[str, pd.DataFrame]) -> Labels:
     """Label the rows without a class, and pool the labels."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         files = cs.prepare(cs.BC3E(), frames, Path(folder), target="kind", truth="truth", features="x*")
         table = pd.concat([pd.read_csv(file) for file in files.values()])
     labels = {str(name): table[name].to_numpy(np.int64) for name in table if name != "truth"}

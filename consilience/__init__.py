@@ -2,7 +2,7 @@
 
 >>> import consilience as cs
 >>> sorted(cs.scenarios().index)[:2]
-['bc3e-halfmoon', 'bc3e-heart']
+['bc3e-german', 'bc3e-halfmoon']
 
 Names are imported when they are first used: a site that answers a message needs none of them.
 """

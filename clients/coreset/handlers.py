@@ -124,10 +124,13 @@ def _summarize(
     least = _min_weight(ask, site)
     fixed = _min_weight_of_bundles(least, site) if own else least
     coreset, index, n_merged, n_withheld = microaggregate(shard.coreset, fixed, unit, shard.movement_by_group, least)
-    point = index[shard.point]
+    point = index.astype(np.int32)[shard.point]
     if own and len(coreset.weights):
         coreset, more = _join(coreset, ask, least, unit if ask.scaled else np.ones(len(unit)), rng)
-        point, n_merged = np.where(point >= 0, more.point[point], -1), n_merged + more.n_merged
+        point, n_merged = (
+            np.where(point >= 0, more.point.astype(np.int32)[point], np.int32(-1)),
+            n_merged + more.n_merged,
+        )
     if not len(coreset.weights):
         raise SiteFault(Fault.RARE_GROUPS)
     groups, group = np.unique(coreset.groups, return_inverse=True)
@@ -194,8 +197,9 @@ def _pack(point: Int[np.ndarray, "n"]) -> UInt8[np.ndarray, "n width"]:
 def _unpack(packed: UInt8[np.ndarray, "n width"]) -> Int[np.ndarray, "n"]:
     """Return the numbers that `_pack` packed."""
     width = packed.shape[1]
-    point = np.ascontiguousarray(packed).view(f"<u{width}")[:, 0].astype(np.int64)
-    return np.where(point == 2 ** (8 * width) - 1, -1, point)
+    point = np.ascontiguousarray(packed).view(f"<u{width}")[:, 0]
+    # The largest number is -1; where there are so many points, all are below half of it.
+    return point.astype(np.int32) if width == 4 else np.where(point == 2**16 - 1, np.int32(-1), point)
 
 
 # -- clusters of rows -------------------------------------------------------------------------------------------------
@@ -207,7 +211,7 @@ def assign(ask: Assign, site: Site) -> Counted:
     rows = _rows(ask, site)
     _commit_to(site, "clustering", ask.centers, ask.scale)
     _commit_to(site, "assignment", ask)
-    weights = np.bincount(rows.point[rows.point >= 0])
+    weights = rows.weights()
     if not ((ask.point >= 0) & (ask.center >= 0) & (ask.center < len(ask.centers))).all():
         raise SiteFault(Fault.MALFORMED_ASK, "a share names a point or a center that does not exist")
     if ask.point.max(initial=0) >= max(1, len(weights)):

@@ -116,7 +116,9 @@ class BC3E(FusionStrategy):
         correct, total = add_up(tallies[best])
         withheld = {site: tally.withheld for site, tally in tallies[best].items() if tally.withheld}
         reliability = _reliability(layout, fits[best], tallies[best])
-        held = fits[best].instances if self.settings.masked else sum(map(layout.instances.__getitem__, tallies[best]))
+        held = sum(layout.instances[site] for site in tallies[best])
+        if self.settings.masked:  # of each site only a bound is known
+            held = fits[best].instances
         unsure = sum(tally.unsure for tally in tallies[best].values()) / max(held, 1)
         certainty = coverage(tallies[best].values())
         return FittedEnsemble(fits[best], correct, total, len(seeds), withheld, reliability, certainty, unsure)

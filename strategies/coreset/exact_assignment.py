@@ -81,7 +81,7 @@ def assign_exactly(
     lost = tuple(site for site in outcome.pool.summaries if site not in pool.summaries)
     outcome = replace(outcome, pool=pool, lost=(*outcome.lost, *lost))
     centers, sites = outcome.centers, tuple(pool.summaries)
-    targets = whole_targets(best.masses, pool.bounds(outcome.balance), pool.totals)
+    targets = whole_targets(best.masses, pool.bounds(outcome.fairness), pool.totals)
     corrections = corrections_by_site(targets - best.whole, _likely_masses(outcome, best))
     asks = {
         site: Settle(
@@ -136,7 +136,7 @@ def _search_prices(
     pool, upper_bound = outcome.pool, outcome.upper_bound
     while True:
         pricing = Pricing(
-            pool.bounds(outcome.balance),
+            pool.bounds(outcome.fairness),
             pool.totals,
             len(outcome.centers.fair),
             outcome.clustering.cost / max(1, int(pool.totals.sum())),

@@ -83,7 +83,7 @@ def refine_centers(
         moves = np.zeros(len(centers.fair), bool)
         fair, plain = centers.fair, _plain(centers, total.sum, min_weight)
         if adopted is not None:
-            moves = movable(adopted.masses, pool.bounds(outcome.balance), min_weight)
+            moves = movable(adopted.masses, pool.bounds(outcome.fairness), min_weight)
             fair = _moved(fair / centers.scale, adopted.sums, adopted.masses.sum(axis=0), moves) * centers.scale
             if moves.any():
                 search.move()
@@ -99,7 +99,7 @@ def _search(outcome: CoresetOutcome, start: Float64[np.ndarray, "H k"]) -> Prici
     pool = outcome.pool
     scale = outcome.clustering.cost / max(1, int(pool.totals.sum()))
     k = len(outcome.centers.fair)
-    return Pricing(pool.bounds(outcome.balance), pool.totals, k, scale, start=start, gap=0.0, cools=False)
+    return Pricing(pool.bounds(outcome.fairness), pool.totals, k, scale, start=start, gap=0.0, cools=False)
 
 
 def _responses(outcome: CoresetOutcome, ask: Refine, total: Moments) -> list[PriceResponse]:
@@ -107,7 +107,7 @@ def _responses(outcome: CoresetOutcome, ask: Refine, total: Moments) -> list[Pri
 
     Its merit is not a cost, which no site sends, but how few rows are too many or too few of their groups.
     """
-    points, bounds = outcome.points, outcome.pool.bounds(outcome.balance)
+    points, bounds = outcome.points, outcome.pool.bounds(outcome.fairness)
     squared = squared_distances(points.points / ask.scale, ask.centers / ask.scale)
     found = []
     with single_threaded():
@@ -123,7 +123,7 @@ def _reassigned(outcome: CoresetOutcome, everybody: PooledCoreset, prices: Float
     mean, scale, points = everybody.units[0], outcome.centers.scale, outcome.points
     centers = (outcome.centers.fair - mean) / scale
     squared = squared_distances((points.points - mean) / scale, centers)
-    bounds = everybody.bounds(outcome.balance)
+    bounds = everybody.bounds(outcome.fairness)
     with single_threaded():
         try:
             assignment = fair_assignment(squared, points.weights, points.groups, bounds, prices=prices)
@@ -146,10 +146,9 @@ def movable(masses: Float64[np.ndarray, "H k"], bounds: Bounds, min_weight: int)
 
 
 def _unfair(masses: Float64[np.ndarray, "H k"], bounds: Bounds) -> Float64[np.ndarray, "k"]:
-    """Return how many rows of each center are too many or too few of their groups."""
-    size = masses.sum(axis=0)
-    fair = np.clip(masses, bounds.low[:, np.newaxis] * size, bounds.high[:, np.newaxis] * size)
-    return np.asarray(np.abs(masses - fair).sum(axis=0) / 2)
+    """Return how many rows of each center are too many or too few of their groups; the mean of columns that overlap."""
+    columns = 1 if bounds.members is None else max(1, int(bounds.members.sum(axis=0).max()))
+    return np.asarray(np.abs(bounds.excess(masses)).sum(axis=0) / (2 * columns))
 
 
 def _moved(
