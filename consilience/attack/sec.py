@@ -316,7 +316,7 @@ def thresholds(site: AttackedSite) -> Claims:
     if not isinstance(answer, Fitted):
         return Claims.none(q, "the site sends no model")
     trees = [tree.nodes for [tree] in getattr(decode_model(answer.model), "_predictors", [])]
-    nodes = np.concatenate([nodes[nodes["is_leaf"] == 0] for nodes in trees]) if trees else np.zeros(0)
+    nodes: np.ndarray = np.concatenate([each[each["is_leaf"] == 0] for each in trees]) if trees else np.zeros(0)
     low, high = [], []
     for column in range(q - 1 if len(nodes) else 0):
         cuts = np.unique(nodes["num_threshold"][nodes["feature_idx"] == column])
