@@ -22,14 +22,14 @@ from numerics.residual import boosted
 from numerics.residual.bins import ColumnBins, randomized
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import Rules
-from protocols.residual.payloads import Bin, Binned, Fit, Fitted, Tried, Try
+from protocols.residual.payloads import Bin, Binned, Compare, Compared, Fit, Fitted, Tried, Try
 from protocols.residual.plan import Plan
 from protocols.wire.payload import Payload
 from scenarios.synthetic import friedman1, friedman2, friedman3
 
 _BOOSTED = Rules(algorithm="boosted", shrinkage=boosted.SHRINKAGE, patience=boosted.PATIENCE)
 METHODS: Mapping[str, tuple[Rules, int | None]] = {
-    "boosted": (_BOOSTED, 8),
+    "boosted": (replace(_BOOSTED, baselines=True), 8),
     **{f"bins {levels}": (replace(_BOOSTED, algorithm="bins", bins=levels), 8) for levels in (16, 32, 64)},
     **{f"bins 32, eps {eps}": (replace(_BOOSTED, algorithm="bins", epsilon=float(eps)), 8) for eps in (2, 4, 8)},
     "half bins": (replace(_BOOSTED, algorithm="bins"), 8),
@@ -160,6 +160,15 @@ def least(n_learn: int) -> int:
     return min(boosted.MIN_LEAF, max(5, n_learn // 25))
 
 
+def compared(ask: Compare, x: Float64[np.ndarray, "n p"], leaf: int) -> Compared:
+    """Return what a site predicts by boosting of its own columns."""
+    n = len(ask.target)
+    model = HistGradientBoostingRegressor(min_samples_leaf=leaf, random_state=0)
+    judged = model.fit(x[: ask.n_fit], ask.target[: ask.n_fit]).predict(x)[ask.n_fit : n]
+    predicted = model.fit(x[:n], ask.target).predict(x)
+    return Compared(predicted[:n], np.concatenate([judged, predicted[n:]]))
+
+
 def error_of(world: World, rules: Rules, leaves: int | None, *, half: bool = False) -> tuple[float, Cost]:
     """Return the test error of a plan over the variance, and what it costs."""
     names = tuple(f"{j:02d}" for j in range(len(world.sites)))
@@ -170,6 +179,8 @@ def error_of(world: World, rules: Rules, leaves: int | None, *, half: bool = Fal
         columns = world.sites[int(name)]
         if isinstance(ask, Bin):
             return binned(ask, columns, name, allowed=not (half and int(name) % 2))
+        if isinstance(ask, Compare):
+            return compared(ask, columns.x, leaf)
         targets = ask.residual[:, None] if isinstance(ask, Try) else ask.target if isinstance(ask, Fit) else np.zeros(0)
         n, model = len(targets), DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=leaf, random_state=0)
         scale = ask.add or 1.0 if isinstance(ask, Fit | Try) else 1.0

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from benchmarks.driver import config_of
 from benchmarks.side import data_setting
@@ -23,6 +23,7 @@ from numerics.gp.expert import Expert
 from numerics.gp.gates import discriminant
 from numerics.gp.gates.ranking import ranking
 from numerics.gp.hyperparameter_search import Evaluations, Scoring, pooled_starts
+from numerics.gp.joint_answers import joint_answers, pack, sizes
 from numerics.gp.kernels import Kernel
 from numerics.gp.landmarks import DEFAULT, offsets
 from numerics.gp.likelihood import evaluate, fit_one, start_theta, theta_bounds
@@ -91,20 +92,36 @@ def theta_of(kernel: Kernel, experts: Sequence[_Rows], seed: int) -> _Theta:
     return search.theta
 
 
-def predictions_of(world: World, kernel: Kernel, theta: _Theta, experts: int) -> ExpertPredictions:
-    """Return predictions at the test rows by so many experts of each, chosen by the Gaussian gate."""
-    points = world.test[0]
-    order = ranking(discriminant.scores(points, world.moments, kernel.lengths(theta[:-1])))[:, :experts]
-    around = offsets(DEFAULT, kernel.lengths(theta[:-1]), 0, world.moments.varies.astype(np.float64))
+def chosen_by_gate(world: World, kernel: Kernel, theta: _Theta, experts: int) -> Int64[np.ndarray, "N K"]:
+    """Return so many experts of each test row, chosen by the Gaussian gate."""
+    return ranking(discriminant.scores(world.test[0], world.moments, kernel.lengths(theta[:-1])))[:, :experts]
+
+
+def predictions_of(
+    world: World, kernel: Kernel, theta: _Theta, order: Int64[np.ndarray, "N K"], answers: int = 9
+) -> ExpertPredictions:
+    """Return predictions at the test rows by these experts of each, who answer about so many values around it."""
+    points, joint = world.test[0], answers > 1
+    D = answers - 1 if joint else DEFAULT
+    around = offsets(D, kernel.lengths(theta[:-1]), 0, world.moments.varies.astype(np.float64))
     mean, explained = np.zeros(order.shape), np.zeros(order.shape)
-    directions = np.zeros((*order.shape, DEFAULT), np.float16)
+    directions = np.zeros((*order.shape, D), np.float16)
+    further = np.zeros((*order.shape, sum(sizes(D))), np.float32)
     for number, (x, y) in enumerate(world.experts):
         point, place = np.nonzero(order == number)
-        if len(point):
-            answer = features(Expert(kernel, theta, x, y), points[point], around)
-            mean[point, place], explained[point, place] = answer.mean, answer.explained
-            directions[point, place] = answer.directions
-    return ExpertPredictions(mean, explained, np.ones(order.shape, bool), directions)
+        if not len(point):
+            continue
+        expert = Expert(kernel, theta, x, y)
+        if joint:
+            answer, more = joint_answers(expert, points[point], around)
+            unknown = pack(more.unknown).astype(np.float16)
+            further[point, place] = np.concatenate([more.mean, unknown], axis=1)
+        else:
+            answer = features(expert, points[point], around)
+        mean[point, place], explained[point, place] = answer.mean, answer.explained
+        directions[point, place] = answer.directions
+    available = np.ones(order.shape, bool)
+    return ExpertPredictions(mean, explained, available, directions, further=further if joint else None)
 
 
 def full_of(world: World, kernel: Kernel, seed: int) -> tuple[FusedPrediction, Calibration] | None:
@@ -137,12 +154,15 @@ def draw(name: str, seed: int) -> dict[str, list[float]]:
     kernel = SquaredExponential(world.test[0].shape[1])
     theta = theta_of(kernel, world.experts, seed)
     M = len(world.experts)
-    chosen, every = (predictions_of(world, kernel, theta, K) for K in (-(-M // 2), M))
+    half, all_ = (chosen_by_gate(world, kernel, theta, K) for K in (-(-M // 2), M))
+    chosen, every = (predictions_of(world, kernel, theta, order) for order in (half, all_))
+    point_alone = predictions_of(world, kernel, theta, half, 1)
     prior, noise = kernel.diagonal(theta[:-1], world.test[0]), float(np.exp(2 * theta[-1]))
     counts = np.sum([histogram(Expert(kernel, theta, x, y).left_out().residuals) for x, y in world.experts], axis=0)
     calibration = Calibration(counts, len(theta))
     found = {
         "gp": scores(world, aggregate("npae", chosen, prior, noise), calibration),
+        "one answer": scores(world, aggregate("npae", point_alone, prior, noise), calibration),
         "all experts": scores(world, aggregate("npae", every, prior, noise), calibration),
         "product": scores(world, aggregate("poe", every, prior, noise), calibration),
     }

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float64, Int64
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -37,10 +37,11 @@ def crowd(
     *,
     missing: float = 0.0,
     clusterings: int = 0,
+    wrong: float = 0.3,
     classes: Sequence[float] | None = None,
     swapped: int = 0,
 ) -> Ensemble:
-    """Draw raters who err evenly, and clusterings that split the classes and are wrong for 30 % of the instances.
+    """Draw raters who err evenly, and clusterings that split the classes and are drawn for some of the instances.
 
     Parameters
     ----------
@@ -54,6 +55,8 @@ def crowd(
         Share of labels that a rater does not give.
     clusterings : int
         Number of clusterings, of 2 k, 3 k, ... clusters.
+    wrong : float
+        Share of the instances whose cluster says nothing of their class.
     classes : sequence of float or None
         Shares of the classes; None: equal.
     swapped : int
@@ -70,7 +73,7 @@ def crowd(
     clusters = {}
     for place in range(clusterings):
         parts = truth + k * rng.integers(place + 2, size=n)
-        clusters[f"cluster_{place}"] = np.where(rng.random(n) < 0.3, rng.integers((place + 2) * k, size=n), parts)
+        clusters[f"cluster_{place}"] = np.where(rng.random(n) < wrong, rng.integers((place + 2) * k, size=n), parts)
     return Ensemble(n, labels, clusters, truth)
 
 
@@ -78,6 +81,13 @@ def unrelated(right: Sequence[float], k: int, sizes: Sequence[int], rng: np.rand
     """Draw raters as `crowd` does, and clusterings of so many clusters that have nothing to do with the classes."""
     clusters = {f"cluster_{place}": rng.integers(size, size=600) for place, size in enumerate(sizes)}
     return replace(crowd(600, k, right, rng), clusterings=clusters)
+
+
+def mixed(n: int, k: int, related: int, sizes: Sequence[int], rng: np.random.Generator) -> Ensemble:
+    """Draw four raters and clusterings as `crowd` does, and others that have nothing to do with the classes."""
+    ensemble = crowd(n, k, 4, rng, clusterings=related)
+    others = {f"other_{place}": rng.integers(size, size=n) for place, size in enumerate(sizes)}
+    return replace(ensemble, clusterings={**ensemble.clusterings, **others})
 
 
 def biased(rng: np.random.Generator) -> Ensemble:
@@ -140,19 +150,41 @@ def classified(
     return Ensemble(n, labels, clusters, y[~known])
 
 
-def _wine(rng: np.random.Generator) -> Rows:
+def wine(rng: np.random.Generator) -> Rows:
+    """Return scikit-learn's Wine."""
     x, y = load_wine(return_X_y=True)
     return x, y
 
 
-def _cancer(rng: np.random.Generator) -> Rows:
+def cancer(rng: np.random.Generator) -> Rows:
+    """Return scikit-learn's Breast Cancer Wisconsin."""
     x, y = load_breast_cancer(return_X_y=True)
     return x, y
 
 
-def _heart(rng: np.random.Generator) -> Rows:
+def heart(rng: np.random.Generator) -> Rows:
+    """Return Statlog Heart, from its file."""
     table = datasets.load("heart", datasets.locate("heart", {"data": data_setting()}))
     return table.x, table.outcome
+
+
+def iris(rng: np.random.Generator) -> Rows:
+    """Return scikit-learn's Iris."""
+    x, y = load_iris(return_X_y=True)
+    return x, y
+
+
+def _digits(rng: np.random.Generator) -> Rows:
+    x, y = load_digits(return_X_y=True)
+    rows = rng.permutation(len(x))[:700]
+    return x[rows], y[rows]
+
+
+def _halves(name: str, rng: np.random.Generator) -> Rows:
+    """Take 600 rows of a regression; the classes are the halves of its outcome."""
+    table = datasets.load(name, datasets.locate(name, {"data": data_setting()}))
+    rows = rng.permutation(len(table.x))[:600]
+    return table.x[rows], (table.outcome[rows] > np.median(table.outcome)).astype(np.int64)
 
 
 def _halfmoon(rng: np.random.Generator) -> Rows:
@@ -183,13 +215,26 @@ WORLDS: Mapping[str, Callable[[np.random.Generator], Ensemble]] = {
     "3 raters, 1 clustering; k = 3": lambda rng: crowd(400, 3, 3, rng, clusterings=1),
     "3 raters, 3 unrelated clusterings; k = 3": partial(unrelated, [0.53, 0.76, 0.53], 3, (6, 9, 12)),
     "4 raters, 6 unrelated clusterings; k = 2": partial(unrelated, [0.8, 0.75, 0.7, 0.8], 2, (2, 4, 8, 2, 6, 12)),
-    "wine": partial(classified, _wine, 0.1),
-    "breast cancer": partial(classified, _cancer, 0.03),
-    "breast cancer, 40 % missing, no clusterings": partial(classified, _cancer, 0.03, missing=0.4, clustered=False),
-    "heart": partial(classified, _heart, 0.07),
+    "3 raters, 3 weakly related clusterings; k = 3": lambda rng: crowd(400, 3, 3, rng, clusterings=3, wrong=0.7),
+    "4 raters, 2 clusterings and 3 unrelated; k = 3": partial(mixed, 400, 3, 2, (6, 9, 12)),
+    "4 raters, 1 clustering and 4 unrelated; k = 2": partial(mixed, 300, 2, 1, (2, 4, 6, 8)),
+    "wine": partial(classified, wine, 0.1),
+    "wine, 40 % missing": partial(classified, wine, 0.1, missing=0.4),
+    "iris": partial(classified, iris, 0.08),
+    "digits": partial(classified, _digits, 0.04),
+    "breast cancer": partial(classified, cancer, 0.03),
+    "breast cancer, 40 % missing, no clusterings": partial(classified, cancer, 0.03, missing=0.4, clustered=False),
+    "heart": partial(classified, heart, 0.07),
+    "concrete, halves": partial(classified, partial(_halves, "concrete"), 0.04),
+    "airfoil, halves": partial(classified, partial(_halves, "airfoil"), 0.04),
+    "grid stability, halves": partial(classified, partial(_halves, "grid"), 0.04),
+    "protein, halves": partial(classified, partial(_halves, "protein"), 0.04),
+    "pumadyn, halves": partial(classified, partial(_halves, "pumadyn"), 0.04),
     "half moons": partial(classified, _halfmoon, 0.03),
     "bc3e-wine": partial(_scenario, "bc3e-wine"),
     "bc3e-halfmoon": partial(_scenario, "bc3e-halfmoon"),
     "bc3e-heart": partial(_scenario, "bc3e-heart"),
+    "bc3e-german": partial(_scenario, "bc3e-german"),
+    "bc3e-pima": partial(_scenario, "bc3e-pima"),
 }
 """By name: labels of instances by raters, and by clusterings."""

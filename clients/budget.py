@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import UInt64
 
 from clients.logged_fault import LoggedFault
-from common.data_places import is_function
+from common.data_places import is_function, is_query
 from common.files import lock, replacing, sync_directory, write_file
 from protocols.budget import KINDS, RUNS, Limit
 from protocols.wire.faults import Fault, SiteFault
@@ -227,7 +227,7 @@ class Book:
     def account(self, config: Mapping[str, Any]) -> Account:
         """Return the account of a site's data: that of its rows, or a new one. A changed file is read again."""
         source = config["data"]
-        if is_function(source):
+        if is_function(source) or is_query(source):
             return self.accounts.setdefault(source, Account(source))
         path = Path(source).expanduser().absolute()
         now = {"state": _state(path), "id": config["id"]}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from clients.data.cache import ObservedConfig, ShardCache, delete_shards
 from clients.data.files import numbered_site
 from clients.logged_fault import LoggedFault
+from common.data_places import is_query
 from protocols import registry
 from protocols.wire.faults import Fault, SiteFault
 
@@ -134,7 +135,7 @@ def _own_source(
         config = _sites(source, partitions).config(partition, partitions, config)
         source = str(config["data"])
     path = Path(source).expanduser()
-    changed = path.stat().st_mtime_ns if path.is_file() else 0
+    changed = path.stat().st_mtime_ns if not is_query(source) and path.is_file() else 0
     return source, changed, tuple(sorted((key, value) for key, value in config.items() if key != "data"))
 
 
@@ -175,6 +176,8 @@ def _cache(config: Mapping[str, Any]) -> ShardCache | None:
     wanted = config.get("cache", True)
     if type(wanted) is not bool:
         raise SiteFault(Fault.BAD_CONFIGURATION, f"configuration: cache must be true or false, not {wanted!r}")
+    if is_query(str(config["data"])):
+        return None
     source = Path(str(config["data"])).expanduser()
     directory = str(config.get("site-output-dir", ""))
     if directory and not wanted:

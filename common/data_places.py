@@ -1,4 +1,4 @@
-"""References to data in a configuration: a file or folder, the paths of several sites, or a function."""
+"""References to data in a configuration: a file or folder, the paths of several sites, a function, or a query."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _PATH_OF_SITE = re.compile(r"([\w.-]+)=(.+)", re.ASCII)
+
+_SHOWN = 40  # characters of a query in a message
 
 GIVEN_IN_PYTHON = "clients.data.in_memory:held."
 """Beginning of the reference to data that were given in Python, and so are in one process only."""
@@ -24,6 +26,17 @@ def is_function(text: str) -> bool:
     (True, False)
     """
     return bool(_FUNCTION.fullmatch(text)) and not os.path.exists(text)
+
+
+def is_query(text: str) -> bool:
+    """Whether a text is a query of the site's database.
+
+    Examples
+    --------
+    >>> is_query("select age from ward order by id"), is_query("selected.csv")
+    (True, False)
+    """
+    return text.lower().lstrip().startswith(("select ", "select\n", "with ")) and not os.path.exists(text)
 
 
 def paths_by_site(text: str) -> dict[str, str]:
@@ -63,18 +76,21 @@ def shown_place(text: str) -> str:
     >>> shown_place("records"), shown_place("clients.data.in_memory:held.t0")
     ('records', 'what was given in Python')
     """
+    if is_query(text):
+        words = " ".join(text.split())
+        return f"the query {words if len(words) <= _SHOWN else f'{words[:_SHOWN]}...'!r}"
     return "what was given in Python" if text.startswith(GIVEN_IN_PYTHON) else text
 
 
 def absolute_place(text: str) -> str:
-    """Return the text with absolute paths; the name of a function stays as it is.
+    """Return the text with absolute paths; the name of a function, and a query, stay as they are.
 
     Examples
     --------
     >>> absolute_place("/data/../records"), absolute_place("hospital.records:load")
     ('/records', 'hospital.records:load')
     """
-    if is_function(text):
+    if is_function(text) or is_query(text):
         return text
     paths = paths_by_site(text)
     if paths:

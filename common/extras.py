@@ -12,6 +12,7 @@ EXTRA_OF: Mapping[str, str] = {
     "matplotlib": "report",
     "numba": "coreset",
     "ortools": "coreset",
+    "psycopg": "postgres",
     "pyarrow": "parquet",
     "ray": "simulation",
     "torch": "gpytorch",

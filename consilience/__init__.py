@@ -2,7 +2,7 @@
 
 >>> import consilience as cs
 >>> sorted(cs.scenarios().index)[:2]
-['bc3e-halfmoon', 'bc3e-heart']
+['bc3e-german', 'bc3e-halfmoon']
 
 Names are imported when they are first used: a site that answers a message needs none of them.
 """
@@ -17,7 +17,7 @@ from consilience._path import make_importable
 if TYPE_CHECKING:
     from clients.data import DataError
     from common.settings import ConfigError, SettingError
-    from consilience.api import check, load, prepare, run, scenarios
+    from consilience.api import check, load, prepare, run, scenarios, suggest
     from consilience.finished_run import Run
     from protocols.bc3e.settings import Settings as BC3E
     from protocols.coreset.settings import Settings as Coreset
@@ -50,6 +50,7 @@ __all__ = [
     "prepare",
     "run",
     "scenarios",
+    "suggest",
 ]
 
 _HOMES = {
@@ -71,6 +72,7 @@ _HOMES = {
     "prepare": "consilience.api:prepare",
     "run": "consilience.api:run",
     "scenarios": "consilience.api:scenarios",
+    "suggest": "consilience.api:suggest",
 }
 """Module and name of every public name."""
 

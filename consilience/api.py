@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from common.extras import require
+from common.results import PREDICT
 from common.settings import ConfigError, Settings, Value
 from consilience.data_check import DataCheck
 from consilience.errors import plain_errors
@@ -125,6 +126,47 @@ def run(
         if keep is not None:
             weakref.finalize(result, keep.cleanup)
     return result
+
+
+@plain_errors
+def suggest(learned: Run, points: Rows) -> pd.DataFrame:
+    """Ask the sites of a run, in one round, at which of some points a measurement would tell most about all of them.
+
+    Parameters
+    ----------
+    learned : Run
+        The run that has learned, of a protocol that says where to measure next.
+    points : DataFrame, mapping, str or Path
+        Points where one could measure, with the columns that the run has learned from.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The points, the best first: ``reduction`` is the share of the mean variance at the points that a measurement
+        there removes.
+
+    Raises
+    ------
+    SettingError
+        If the run's protocol does not say that.
+
+    Examples
+    --------
+    >>> import consilience as cs
+    >>> learned = cs.run(cs.GP(), data="wells", target="level")  # doctest: +SKIP
+    >>> cs.suggest(learned, "places.csv")["query"][0]  # doctest: +SKIP
+    'p061'
+    """
+    import pandas as pd
+
+    from protocols import registry
+    from protocols.prediction import read_report, suggestion_key
+
+    key = suggestion_key(learned.path)
+    protocol = str(read_report(learned.path)["protocol"])
+    settings = registry.room(protocol, "settings").Settings(**{key.partition(".")[2]: True})
+    asked = run(PREDICT, settings, from_=learned, data=points)
+    return pd.read_csv(asked.path / "suggestions.csv")
 
 
 @plain_errors

@@ -20,6 +20,8 @@ from consilience.commands.run import run
 from consilience.commands.runs import list_runs
 from consilience.commands.scenarios import list_scenarios
 from consilience.commands.status import status
+from consilience.commands.suggest import suggest
+from consilience.commands.trial import try_folder
 from consilience.commands.up import up
 from consilience.commands.wipe import wipe_state
 
@@ -42,6 +44,7 @@ app = typer.Typer(cls=_Commands, help=_HELP, no_args_is_help=True, pretty_except
 """The command as typer runs it."""
 
 app.command("list")(list_scenarios)
+app.command("try")(try_folder)
 app.command("keys")(list_keys)
 app.command()(init)
 app.command()(run)
@@ -56,6 +59,7 @@ app.command("wipe")(wipe_state)
 app.command("ledger")(compare_ledgers)
 app.command()(prepare)
 app.command()(predict)
+app.command()(suggest)
 app.command()(show)
 app.command()(status)
 app.command("compare")(compare_runs)

@@ -69,5 +69,7 @@ def _lines(name: str, rows: Any, protocol: str, config: Mapping[str, Any]) -> li
     else:
         kept = hold({name: table_of_rows(name, rows)})  # as long as the lines are made
         source = kept.reference
-    lines: list[str] = registry.room(protocol, "check").check_lines({**config, "data": source})
-    return lines
+    from clients.data.advice import advice_lines
+
+    config = {**config, "data": source}
+    return [*registry.room(protocol, "check").check_lines(config), *advice_lines(config)]

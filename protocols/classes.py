@@ -7,9 +7,12 @@ rows have it. The other sites learn which classes there are, and those of a mode
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from numerics.shared.classes import sort_classes, union_of_classes
-from protocols.wire.payload import Payload, PayloadError
+
+if TYPE_CHECKING:
+    from protocols.wire.payload import Payload
 
 MOST_CLASSES = 100
 """Most classes of a run."""
@@ -29,6 +32,8 @@ def check_classes(payload: Payload, field: str, classes: Sequence[str]) -> None:
     PayloadError
         Naming the field.
     """
+    from protocols.wire.payload import PayloadError  # it loads Flower, which checks of files do without
+
     sound = all(0 < len(label) <= LONGEST_CLASS and label.isprintable() for label in classes)
     if not sound or len(classes) > MOST_CLASSES or tuple(classes) != sort_classes(classes):
         raise PayloadError(

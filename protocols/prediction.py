@@ -47,11 +47,14 @@ class Prediction:
         Whether `data` names the sites' files of new rows; if not, the sites answer from the rows that they had then.
     forgotten : tuple of str
         Keys of the protocol that are not taken from the run that has learned.
+    suggestion : str
+        Key of a prediction that also says where to measure next, in ``suggestions.csv``; empty: there is none.
     """
 
     at_center: bool = False
     new_rows: bool = True
     forgotten: tuple[str, ...] = ()
+    suggestion: str = ""
 
     def configure(self, config: Config, given: _Values, learned: _Values) -> Config:
         """Return the configuration of the run that predicts.
@@ -127,6 +130,21 @@ def prediction_of(protocol: str) -> Prediction | None:
         return None
     prediction: Prediction | None = getattr(registry.room(protocol, "settings"), "PREDICTION", None)
     return prediction
+
+
+def suggestion_key(folder: str | Path) -> str:
+    """Return the key with which a prediction from these results says where to measure next.
+
+    Raises
+    ------
+    PredictionError
+        If the folder has no results, or its protocol does not say that.
+    """
+    protocol = str(read_report(folder)["protocol"])
+    prediction = prediction_of(protocol)
+    if prediction is None or not prediction.suggestion:
+        raise PredictionError(f"{folder} has results of {protocol}, which does not say where to measure next")
+    return prediction.suggestion
 
 
 def _refuse_fixed(given: _Values, protocol: str) -> None:

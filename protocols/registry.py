@@ -11,6 +11,7 @@ settings     ``protocols.NAME``           ``Settings``, ``Consents``, ``PREDICTI
 handlers     ``clients.NAME``             functions decorated with `clients.dispatch.answers`
 shard        ``clients.NAME``             ``open_shard``: a site's private data; optionally ``check_columns``
 check        ``clients.NAME``             ``check_lines``: what would be used and what would leave
+fit          ``clients.NAME``             ``propose``: settings for files that nobody has described (optional)
 strategy     ``strategies.NAME``          ``from_config``: the fusion center
 scenarios    ``scenarios.NAME``           scenarios, registered on import
 report       ``server.report.NAME``       ``REPORT``: question, metrics, headline, disclosure
@@ -51,6 +52,7 @@ _ROOMS = {
     "handlers": "clients.{}.handlers",
     "shard": "clients.{}.shard",
     "check": "clients.{}.check",
+    "fit": "clients.{}.fit",
     "strategy": "strategies.{}",
     "scenarios": "scenarios.{}",
     "report": "server.report.{}",

@@ -121,6 +121,14 @@ class RunSettings(Settings):
         "none", "weight of rows in a fit of classes: alike (none), or such that every class has the same (balanced)"
     )
     features: str = setting("", "columns used, names or globs", own=True)
+    missing: Literal["refuse", "drop", "impute"] = setting(
+        "refuse",
+        "empty cells, and numbers written as text: an error, the row is left out, or filled with the site's median",
+        own=True,
+    )
+    indicators: str = setting("", "columns that get a column NAME_missing, names or globs", own=True)
+    categories: str = setting("", "values of columns of text, which become 0 and 1: 'sex=f|m; ward=a|b|*'", own=True)
+    ordinal: str = setting("", "values in order: 'grade=low<mid<high', which become 0, 1, 2", own=True)
     id: str = setting("", "entity column", own=True)
     sensitive: str = setting(
         "", "sensitive columns, names or globs; their values together are a row's group", own=True, data=True
@@ -142,6 +150,7 @@ class SiteSettings(Settings):
     """Keys that a real site sets in its node configuration only, whatever the protocol."""
 
     site: str = setting("", "the site's name", words="node-NODE-ID")
+    database: str = setting("", "connection string of the site's database, where data is a query")
     cache: bool = setting(True, "store the parsed data in the site's own directory, for the next run")
     min_rows: int = setting(5, "fewest rows with which the site takes part", at_least(1))
     policy: str = setting("", "the site's policy file: which asks it answers, and how many", path=True)

@@ -352,7 +352,12 @@ DATA_SETS: dict[str, DataSet] = {
         f"the parkinsons_updrs.data of {_UCI}/189",
         4531,
         # The outcome would be almost a function of the subject.
-        Columns(target="total_UPDRS", n_inputs=20, omitted=("subject#",)),
+        Columns(
+            target="total_UPDRS",
+            n_inputs=20,
+            omitted=("subject#", "subject"),
+            other_targets=("total UPDRS", "total.UPDRS", "target"),
+        ),
     ),
     "pole": DataSet(
         "Pole Telecommunication",
@@ -360,7 +365,7 @@ DATA_SETS: dict[str, DataSet] = {
         ("pole.csv", "pol.csv"),
         "a pole.csv with a column foo",
         201,
-        Columns(target="foo", n_inputs=48, split="split"),
+        Columns(target="foo", n_inputs=48, split="split", other_targets=("target", "class", "y")),
         varying=True,  # 22 inputs are constant
     ),
     "protein": DataSet(

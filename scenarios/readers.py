@@ -6,7 +6,7 @@ A reader takes the roles and the path, and returns a `scenarios.tables.Table`. E
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +41,8 @@ class Columns:
     ----------
     target : str
         Column of the outcome or the class.
+    other_targets : tuple of str
+        Other names that it has in copies of the file; upper and lower case do not matter.
     inputs : tuple of str
         Columns of the inputs; empty: all that have no role.
     n_inputs : int
@@ -68,6 +70,20 @@ class Columns:
     categories: tuple[str, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
     rows: tuple[range, ...] = ()
+    other_targets: tuple[str, ...] = ()
+
+    def target_in(self, names: Iterable[str]) -> str:
+        """Return the name of the target among the columns of a file; its usual name if the file has none of them.
+
+        Examples
+        --------
+        >>> Columns(target="foo", other_targets=("class",)).target_in(["f1", "Class"])
+        'Class'
+        """
+        listed = [self.target, *self.other_targets]
+        wanted = {name.lower(): place for place, name in reversed([*enumerate(listed)])}
+        found = [name for name in names if name.lower() in wanted]
+        return min(found, key=lambda name: wanted[name.lower()], default=self.target)
 
 
 # -- CSV with a header ------------------------------------------------------------------------------------------------
@@ -75,7 +91,8 @@ class Columns:
 
 def read_regression(columns: Columns, path: Path) -> Table:
     """Read a CSV file with a header and the outcome `target`; all columns without a role are inputs."""
-    roles = (columns.target, columns.unit) if columns.unit else (columns.target,)
+    target = columns.target_in(read_text(path, rows=0).columns) if columns.other_targets else columns.target
+    roles = (target, columns.unit) if columns.unit else (target,)
     x, features, (y, *unit) = read_columns(path, roles, (*columns.omitted, *filter(None, [columns.split])))
     test = read_test_rows(path, columns.split) if columns.split else None
     return Table(x, features, y, test, unit[0] if unit else None)

@@ -76,8 +76,8 @@ def evaluate(
     if scenario is not None and isinstance(strategy, Table):
         metrics, table, arrays = _of_cells(config, scenario, strategy, outcomes, ledger)
         first_member, first = strategy.members[0], outcomes[0][0]
-        influence = first_member.influence(first)
-        return Evaluation(metrics, table, arrays, excluded, files=first_member.files(first), influence=influence)
+        files, without = first_member.files(first), influence(first_member, first)
+        return Evaluation(metrics, table, arrays, excluded, files=files, influence=without)
     lanes = _by_lane(ledger, depth=1)
     lines = [lanes.get(str(r), ()) for r in range(len(outcomes))]
     values = _values(config, scenario, strategy, outcomes, lines)
@@ -91,7 +91,7 @@ def evaluate(
         excluded,
         strategy.notes(first),
         strategy.files(first),
-        strategy.influence(first),
+        influence(strategy, first),
     )
 
 
@@ -103,6 +103,11 @@ def _arrays(strategy: FusionStrategy, outcome: Any) -> dict[str, np.ndarray]:
 def diagnostics(strategy: FusionStrategy, outcome: Any) -> dict[str, np.ndarray]:
     """Compute the arrays that only figures need; this takes time."""
     return strategy.diagnostics(outcome)
+
+
+def influence(strategy: FusionStrategy, outcome: Any) -> Influence | None:
+    """Compute the result without each site; this takes time."""
+    return strategy.influence(outcome)
 
 
 def _by_lane(ledger: Lines, depth: int) -> dict[str, Lines]:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from clients.data import DataError
-from clients.data.columns import check_sites
+from clients.data.columns import Tables, check_sites, of_each
+from clients.data.preparation import prepare
 from clients.data.simulated_sites import SimulatedSites, simulated_sites
 from common.data_places import shown_place
 from common.results import PREDICT
@@ -183,7 +184,12 @@ def check_columns(sites: SimulatedSites, protocol: str, config: Mapping[str, Any
     """
     # A protocol of another package may leave this to its sites.
     check = getattr(registry.room(protocol, "shard"), "check_columns", None)
-    check_sites(sites, lambda tables: check(tables, config) if check else None)
+
+    def prepared(tables: Tables) -> None:
+        if check:
+            check(of_each(tables, lambda table: prepare(table, config, whole=False).table), config)
+
+    check_sites(sites, prepared)
 
 
 def _no_data(plan: RunPlan) -> SettingError:

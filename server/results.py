@@ -24,6 +24,7 @@ from jaxtyping import Shaped
 from common.files import encode_text, sync_directory, write_arrays, write_file
 from server.report.data import Arrays, Report, ResultsError, json_value
 from server.report.html import report_html
+from server.report.image import Image
 from server.run_names import take_number
 
 __all__ = ["ResultsDirectory", "final_of", "find_interrupted", "load", "partial_of"]
@@ -158,6 +159,9 @@ class ResultsDirectory:
             if not _is_file_name(name):
                 raise ResultsError(f"{name!r} cannot name a figure: take letters, digits, '-', '_' and '.'")
             write_file(folder / f"{name}.png", [image])
+            if isinstance(image, Image):
+                write_file(folder / f"{name}.svg", [image.svg])
+                write_file(folder / f"{name}.csv", [encode_text(image.data)])
         sync_directory(folder)
         write_file(self.partial / "report.json", [encode_text(text)])
         if page := _page(report, images):

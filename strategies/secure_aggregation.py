@@ -89,6 +89,8 @@ class _Round:
         By site, the shares of its secrets, for each holder.
     hidden : Mapping[str, Hidden]
         By site, its masked answer, if it has answered.
+    asked : tuple of str
+        What the ask adds to the context of the masks.
     """
 
     number: int
@@ -96,6 +98,7 @@ class _Round:
     holders: tuple[str, ...]
     secrets: Mapping[str, Shares]
     hidden: Mapping[str, Hidden]
+    asked: tuple[str, ...]
 
     @property
     def missing(self) -> list[str]:
@@ -129,7 +132,7 @@ class Masking:
         Parameters
         ----------
         asks : Mapping[str, Payload]
-            By site; all have answers of one class.
+            By site; all have answers of one class, and are equal if their class says so (`Payload.alike`).
         zero : Payload
             An answer with the shapes that all answers have; its numbers are not used.
         measure : Mapping[str, float], optional
@@ -241,7 +244,8 @@ class Masking:
         hidden: dict[str, Hidden] = yield Tell(hides, check, measure, needed)
         self._number, self._holders, self._secrets = number + 1, sites, dict(hidden)
         self._lose(set(sites) - set(hidden))
-        return _Round(number, sites, holders, secrets, hidden)
+        asked = masking.asked(type(asks[sites[0]]), packed[id(asks[sites[0]])].tobytes())
+        return _Round(number, sites, holders, secrets, hidden, asked)
 
     def _show(
         self, about: _Round, wanted: Mapping[str, Payload], measure: Mapping[str, float], needed: bool
@@ -275,13 +279,15 @@ def _unmask(name: str, about: _Round, shares: Mapping[str, Shown], zero: Sum) ->
     words: Vector = np.zeros(size, np.uint64)
     for site, answer in about.hidden.items():
         words = plus(zero, words, answer.words)
-        words = minus(zero, words, masking.own_mask(seeds[site], context(name, about.number, site), size))
+        words = minus(zero, words, masking.own_mask(seeds[site], context(name, about.number, site, *about.asked), size))
     place = {site: number for number, site in enumerate(about.sites)}
     for missing in about.missing:
         for site in sites:
             first, second = sorted((missing, site), key=place.__getitem__)
             peer = about.secrets[site].mask.tobytes()
-            mask = masking.pair_mask(seeds[missing], peer, context(name, about.number, first, second), size)
+            mask = masking.pair_mask(
+                seeds[missing], peer, context(name, about.number, first, second, *about.asked), size
+            )
             words = (minus if site == first else plus)(zero, words, mask)
     count, total = from_vector(zero, words)
     if count != len(sites):

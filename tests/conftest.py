@@ -67,6 +67,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def influence(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are quick, but compute the result without each site."""
+    monkeypatch.setattr("server.evaluation.influence", lambda strategy, outcome: strategy.influence(outcome))
+
+
+@pytest.fixture
 def unseen_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks at all sites' files before the run, as nobody can where the sites are real."""
     monkeypatch.setattr("server.preflight.check_sites", lambda sites, check: None)

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Int64
 
+from benchmarks import rater_methods
 from benchmarks.driver import config_of
 from benchmarks.side import Case, Method, Metric, Result, Side, data_setting
 from benchmarks.side.protocol import result_of, run_protocol
@@ -103,15 +103,8 @@ def vote(data: World, seed: int) -> Result:
 
 def dawid_skene(data: World, seed: int) -> Result:
     """Fit voters with confusion matrices of their own (crowd-kit)."""
-    from crowdkit.aggregation import DawidSkene
-
-    votes = data.votes
-    n, voters = votes.shape
-    table = pd.DataFrame(
-        {"task": np.repeat(np.arange(n), voters), "worker": np.tile(np.arange(voters), n), "label": votes.ravel()}
-    )
-    labels = DawidSkene().fit_predict(table).loc[np.arange(n)].to_numpy(np.int64)
-    return Result(lambda: {"right": data.accuracy(labels)}, from_sites=votes.nbytes)
+    labels = rater_methods.crowd_kit("DawidSkene", rater_methods.Labels.of(data.pooled)).argmax(axis=1)
+    return Result(lambda: {"right": data.accuracy(labels)}, from_sites=data.votes.nbytes)
 
 
 def single(pick: Callable[[list[float]], float], data: World, seed: int) -> Result:

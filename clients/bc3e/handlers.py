@@ -30,6 +30,7 @@ from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, s
 from numerics.bc3e.ensemble import Ensemble, n_values
 from numerics.bc3e.grid import one_to_grid
 from numerics.bc3e.reliability import (
+    association,
     class_evidence,
     class_probabilities,
     decisions,
@@ -57,6 +58,7 @@ from protocols.bc3e.payloads import (
     Survey,
     Sweep,
     Tally,
+    coarse_count,
 )
 from protocols.wire.faults import Fault, SiteFault
 
@@ -71,8 +73,9 @@ def survey(ask: Survey, site: Site) -> Holdings:
     if ask.distribution != "row":
         refuse_single_model(site)
         keys = instance_keys(shard, ask.salt, shared_secret(site.config))
+    masked = ask.masked or (ask.distribution == "row" and site.policy.secure_aggregation)
     return Holdings(
-        instances=shard.n,
+        instances=coarse_count(shard.n) if masked else shard.n,
         n_classes=max((n_values(labels) for labels in shard.classifiers.values()), default=0),
         classifiers=tuple(shard.classifiers),
         clusterings=tuple(shard.clusterings),
@@ -330,7 +333,7 @@ def sweep(ask: Sweep, site: Site) -> Shares:
     tables = {name: state.recall(f"table/{name}") for name in _table_names(site.shard, confusion=draws > 0)}
     classes = _shared_classes(ask, memory, log_weights.shape) if draws else None
     share, mass, bound = shares(tables, part.classifiers, part.clusterings, log_weights, bits, classes)
-    products = np.zeros(0, np.int64)
+    products, follows = np.zeros(0, np.int64), 0.0
     for name in state.own:
         block = state.stored_block(name)
         total = state.recall(f"own/{name}/mass-private") + mass[name]
@@ -338,8 +341,10 @@ def sweep(ask: Sweep, site: Site) -> Shares:
         newest = block.products(maximize_table(name, total, bits, smoothing))
         products = newest if not products.size else products + newest
         bound += one_to_grid(prior_bound(name, block.x, smoothing), bits)
+        if draws and not state.recall("step") and not is_confusion(name):
+            follows = max(follows, association(total, bits))
     common = tuple(mass[name] for name in sorted(mass) if name not in state.own)
-    answer = Shares(share[:, ask.active], common, bound, products)
+    answer = Shares(share[:, ask.active], common, bound, products, association=follows)
     if draws and ask.first:
         evidence = class_evidence(tables, part.classifiers, part.n, len(log_weights), bits)
         answer = replace(answer, evidence=evidence[:, ask.active])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float64, Int, Int64, UInt8
@@ -27,7 +27,6 @@ from clients.digest import digest_of
 from clients.dispatch import answers
 from clients.site import Site
 from numerics.coreset.fairness.apportionment import PointMasses
-from numerics.coreset.fairness.dual import PriceResponse
 from numerics.coreset.fairness.rounding import corrected, whole_rows
 from numerics.coreset.grouped_rows import GroupedRows
 from numerics.shared.threads import single_threaded
@@ -59,8 +58,8 @@ if TYPE_CHECKING:
 
 MOST_TABLES, MOST_TABLES_OF_A_RUN = 8, 2000
 """Largest numbers of tables of prices that a real site answers in one ask, and in a run."""
-MOST_MOVES = 2 * MOST_REFINED
-"""Largest number of sets of centers, of `Refine`, that a site answers in a run; an ask may come twice."""
+MOST_MOVES, MOST_MOVED_TABLES = 2 * MOST_REFINED, 3
+"""Largest number of asks of `Refine` in a run (each may come twice), and of tables in one."""
 _POINT, _ROWS = "point", "rows"
 """Keys of the memory: the point of every row, and the digest of the first rows."""
 
@@ -128,10 +127,13 @@ def _summarize(
     coreset, index, n_merged, n_withheld = microaggregate(
         shard.coreset, fixed, unit, shard.movement_by_group, least, together
     )
-    point = index[shard.point]
+    point = index.astype(np.int32)[shard.point]
     if own and len(coreset.weights):
         coreset, more = _join(coreset, ask, least, unit if ask.scaled else np.ones(len(unit)), rng)
-        point, n_merged = np.where(point >= 0, more.point[point], -1), n_merged + more.n_merged
+        point, n_merged = (
+            np.where(point >= 0, more.point.astype(np.int32)[point], np.int32(-1)),
+            n_merged + more.n_merged,
+        )
     if not len(coreset.weights):
         raise SiteFault(Fault.RARE_GROUPS)
     groups, group = np.unique(coreset.groups, return_inverse=True)
@@ -198,8 +200,9 @@ def _pack(point: Int[np.ndarray, "n"]) -> UInt8[np.ndarray, "n width"]:
 def _unpack(packed: UInt8[np.ndarray, "n width"]) -> Int[np.ndarray, "n"]:
     """Return the numbers that `_pack` packed."""
     width = packed.shape[1]
-    point = np.ascontiguousarray(packed).view(f"<u{width}")[:, 0].astype(np.int64)
-    return np.where(point == 2 ** (8 * width) - 1, -1, point)
+    point = np.ascontiguousarray(packed).view(f"<u{width}")[:, 0]
+    # The largest number is -1; where there are so many points, all are below half of it.
+    return point.astype(np.int32) if width == 4 else np.where(point == 2**16 - 1, np.int32(-1), point)
 
 
 # -- clusters of rows -------------------------------------------------------------------------------------------------
@@ -211,7 +214,7 @@ def assign(ask: Assign, site: Site) -> Counted:
     rows = _rows(ask, site)
     _commit_to(site, "clustering", ask.centers, ask.scale)
     _commit_to(site, "assignment", ask)
-    weights = np.bincount(rows.point[rows.point >= 0])
+    weights = rows.weights()
     if not ((ask.point >= 0) & (ask.center >= 0) & (ask.center < len(ask.centers))).all():
         raise SiteFault(Fault.MALFORMED_ASK, "a share names a point or a center that does not exist")
     if ask.point.max(initial=0) >= max(1, len(weights)):
@@ -233,36 +236,27 @@ def price(ask: Price, site: Site) -> Masses:
     _check_tables(ask, rows, site)
     with single_threaded():
         sums = price_rows(rows, ask.shifts, ask.temperatures)
-    return Masses(**_stacked(sums))
+    return Masses(
+        exact=np.array([each.exact for each in sums]),
+        masses=np.stack([each.masses for each in sums]),
+        curvature=np.stack([each.curvature for each in sums]),
+        whole=np.stack([whole_rows(each.masses) for each in sums]),
+    )
 
 
 @answers(Refine)
 def refine(ask: Refine, site: Site) -> Moments:
-    """Answer with sums over the rows for each table of prices, and with rounded sums of the rows at each center."""
+    """Answer with whole numbers of rows at each center for each table of prices, and with rounded sums of them."""
     _check_consent(site)
     rows = _rows(ask, site)
     _check_plain(ask.plain)
-    if site.commitments.count("moves", 1) > MOST_MOVES:
+    limit = site.policy.private_limit
+    if site.commitments.count("moves", 1) > MOST_MOVES or len(ask.shifts) > limit(MOST_MOVED_TABLES):
         raise SiteFault(Fault.MALFORMED_ASK, "more sets of centers than this site answers")
     _check_tables(ask, rows, site)
     with single_threaded():
         sums = center_sums(rows, ask.shifts, ask.temperatures, ask.plain / rows.scale, _min_weight(ask, site))
-    return Moments(
-        **_stacked(sums.responses),
-        sums=np.stack([each.sums for each in sums.responses]),
-        plain_rows=sums.plain_rows,
-        plain_sums=sums.plain_sums,
-    )
-
-
-def _stacked(sums: list[PriceResponse]) -> dict[str, Any]:
-    """Return the fields of `Masses`."""
-    return {
-        "exact": np.array([each.exact for each in sums]),
-        "masses": np.stack([each.masses for each in sums]),
-        "curvature": np.stack([each.curvature for each in sums]),
-        "whole": np.stack([whole_rows(each.masses) for each in sums]),
-    }
+    return Moments(**sums._asdict())
 
 
 @answers(Settle)

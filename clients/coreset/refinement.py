@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from clients.coreset.rows import SummarizedRows
-from numerics.coreset.fairness.dual import PriceResponse, price_points
+from numerics.coreset.fairness.dual import price_points
+from numerics.coreset.fairness.rounding import whole_rows
 from numerics.shared.distances import squared_distances
 
 
@@ -17,13 +18,16 @@ class CenterSums(NamedTuple):
 
     Attributes
     ----------
-    responses : list of PriceResponse
-        For every table of prices; their `sums` are rounded.
+    whole : ndarray
+        ``(m, h, k)`` whole numbers of rows of each group at each center, for every table of prices.
+    sums : ndarray
+        ``(m, k, d)`` rounded sums of these rows.
     plain_rows, plain_sums : ndarray
         ``(c,)`` numbers of rows at their nearest plain center, and ``(c, d)`` rounded sums.
     """
 
-    responses: list[PriceResponse]
+    whole: Int64[np.ndarray, "m h k"]
+    sums: Float64[np.ndarray, "m k d"]
     plain_rows: Int64[np.ndarray, "c"]
     plain_sums: Float64[np.ndarray, "c d"]
 
@@ -34,11 +38,13 @@ class _Grid(NamedTuple):
     mean: Float64[np.ndarray, "d"]
     step: Float64[np.ndarray, "d"]
 
-    def rounded(self, sums: Float64[np.ndarray, "k d"], rows: Float64[np.ndarray, "k"]) -> Float64[np.ndarray, "k d"]:
-        """Round the distance of each sum from as many times the mean."""
-        whole = rows[:, np.newaxis] * self.mean
+    def rounded(
+        self, sums: Float64[np.ndarray, "k d"], rows: Float64[np.ndarray, "k"], whole: Int64[np.ndarray, "k"]
+    ) -> Float64[np.ndarray, "k d"]:
+        """Round the distance of each sum from as many times the mean; return the sums of as many `whole` rows."""
         step = np.where(self.step > 0, self.step, 1.0)
-        return np.asarray(whole + np.where(self.step > 0, np.rint((sums - whole) / step) * step, 0.0))
+        steps = np.rint((sums - rows[:, np.newaxis] * self.mean) / step)
+        return np.asarray(whole[:, np.newaxis] * self.mean + np.where(self.step > 0, steps * step, 0.0))
 
 
 def center_sums(
@@ -59,8 +65,8 @@ def center_sums(
     >>> grouped = GroupedRows.of(x, np.zeros(4, int), ("all",))
     >>> rows = SummarizedRows(grouped, np.zeros(4, int), ("all",), np.array([[0.0], [3.0]]), np.ones(1))
     >>> found = center_sums(rows, np.zeros((1, 1, 2)), np.array([1e-3]), np.array([[1.0], [2.0]]), min_weight=1)
-    >>> found.plain_rows.tolist(), found.plain_sums.tolist(), found.responses[0].sums.round(6).tolist()
-    ([2, 2], [[0.0], [6.0]], [[0.0], [6.0]])
+    >>> found.plain_rows.tolist(), found.plain_sums.tolist(), found.whole.tolist(), found.sums.tolist()
+    ([2, 2], [[0.0], [6.0]], [[[2, 2]]], [[[0.0], [6.0]]])
     """
     k, (c, d) = shifts.shape[2], plain.shape
     empty = np.zeros((0, k)), np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -82,10 +88,12 @@ def center_sums(
         total, squares = total + z.sum(axis=0), squares + (z**2).sum(axis=0)
     n = max(1, int(plain_rows.sum()))
     grid = _Grid(total / n, min_weight * np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0.0)))
-    finished = []
-    for each in responses:
-        sizes = each.masses.sum(axis=0)
-        sums = grid.rounded(each.sums, sizes) + sizes[:, np.newaxis] * origin
-        finished.append(PriceResponse(each.exact, each.masses, each.curvature, sums))
-    rounded = grid.rounded(plain_sums, plain_rows.astype(np.float64)) + plain_rows[:, np.newaxis] * origin
-    return CenterSums(finished, plain_rows, rounded)
+    whole = np.stack([whole_rows(each.masses) for each in responses])
+    sums = np.stack(
+        [
+            grid.rounded(each.sums, each.masses.sum(axis=0), sizes) + sizes[:, np.newaxis] * origin
+            for each, sizes in zip(responses, whole.sum(axis=1), strict=True)
+        ]
+    )
+    rounded = grid.rounded(plain_sums, plain_rows.astype(np.float64), plain_rows) + plain_rows[:, np.newaxis] * origin
+    return CenterSums(whole, sums, plain_rows, rounded)

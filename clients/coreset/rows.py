@@ -13,7 +13,7 @@ from common.csv_text import csv_rows
 from numerics.coreset.fairness.apportionment import PointMasses, distribute
 from numerics.coreset.fairness.dual import PriceResponse, price_points
 from numerics.coreset.fairness.flow import capacitated_flow
-from numerics.coreset.grouped_rows import GroupedRows, RowBlock
+from numerics.coreset.grouped_rows import BLOCK_ROWS, GroupedRows, RowBlock
 from numerics.shared.distances import squared_distances
 from protocols.wire.faults import Fault, SiteFault
 
@@ -45,6 +45,15 @@ class SummarizedRows:
     centers: Float64[np.ndarray, "k d"]
     scale: Float64[np.ndarray, "d"]
 
+    def weights(self) -> Int64[np.ndarray, "m"]:
+        """Return the number of rows of each point."""
+        most = int(self.point.max(initial=-1)) + 1
+        weights = np.zeros(most + 1, np.int64)
+        # In parts, since counting takes a copy; rows without a point are counted last.
+        for start in range(0, len(self.point), BLOCK_ROWS):
+            weights += np.bincount(self.point[start : start + BLOCK_ROWS] % (most + 1), minlength=most + 1)
+        return weights[:most]
+
     def parts(self) -> Iterator[tuple[slice, RowBlock, Float64[np.ndarray, "b d"]]]:
         """Yield each block's place among the rows, the block, and its coordinates in units of `scale`.
 
@@ -73,7 +82,7 @@ class SummarizedRows:
         return group
 
 
-def follow_points(rows: SummarizedRows, shares: PointMasses) -> Int64[np.ndarray, "n"]:
+def follow_points(rows: SummarizedRows, shares: PointMasses) -> Int[np.ndarray, "n"]:
     """Return the cluster of every row, given the numbers of rows of each point at each center (docs/coreset.md).
 
     If a point has several centers, its rows are divided among them at least cost, in exactly these numbers. Rows
@@ -93,7 +102,7 @@ def follow_points(rows: SummarizedRows, shares: PointMasses) -> Int64[np.ndarray
     single = n_centers[shares.point] == 1
     only = np.full(len(n_centers), -1)
     only[shares.point[single]] = shares.center[single]
-    labels = np.empty(len(rows.point), np.int64)
+    labels = np.empty(len(rows.point), np.int32)
     split: list[tuple[Int64[np.ndarray, "b"], Float64[np.ndarray, "b d"]]] = []
     for place, _, x in rows.parts():
         point = rows.point[place]
@@ -134,16 +143,16 @@ def price_rows(
 
 def meet_targets(
     rows: SummarizedRows, shift: Float64[np.ndarray, "h k"], targets: Int64[np.ndarray, "h k"]
-) -> Int64[np.ndarray, "n"]:
+) -> Int[np.ndarray, "n"]:
     """Return the cluster of every row, given the prices, and the number of rows of each group at each center.
 
     Nearly all rows go to their cheapest center at these prices. A minimum cost flow assigns the rows for which another
     center costs hardly more: as many of them as the given numbers require.
     """
     n, k = len(rows.point), len(rows.centers)
-    labels = np.empty(n, np.int64)
+    labels = np.empty(n, np.int32)
     regret = np.zeros(n)
-    group = np.empty(n, np.int64)
+    group = np.empty(n, np.int32)
     for place, block, x in rows.parts():
         kept = rows.point[place] >= 0
         group[place] = rows.groups_of(block, kept)
@@ -162,7 +171,7 @@ def _reassign(
     rows: SummarizedRows,
     own: Int64[np.ndarray, "r"],
     regret: Float64[np.ndarray, "n"],
-    labels: Int64[np.ndarray, "n"],
+    labels: Int[np.ndarray, "n"],
     target: Int64[np.ndarray, "k"],
     prices: Float64[np.ndarray, "k"],
 ) -> None:
@@ -193,7 +202,7 @@ def _rows_at(rows: SummarizedRows, index: Int64[np.ndarray, "r"]) -> Float64[np.
     return np.concatenate(parts)
 
 
-def count_rows(rows: SummarizedRows, labels: Int64[np.ndarray, "n"]) -> Int64[np.ndarray, "k h"]:
+def count_rows(rows: SummarizedRows, labels: Int[np.ndarray, "n"]) -> Int64[np.ndarray, "k h"]:
     """Return the number of rows of each group in each cluster.
 
     Examples
@@ -212,7 +221,7 @@ def count_rows(rows: SummarizedRows, labels: Int64[np.ndarray, "n"]) -> Int64[np
 
 
 def cost_of_rows(
-    rows: SummarizedRows, labels: Int64[np.ndarray, "n"], plain: Float64[np.ndarray, "c d"]
+    rows: SummarizedRows, labels: Int[np.ndarray, "n"], plain: Float64[np.ndarray, "c d"]
 ) -> tuple[float, float]:
     """Return the cost of all rows with a point in their clusters, and at the nearest plain center.
 
@@ -231,7 +240,7 @@ def cost_of_rows(
     return cost, plain_cost
 
 
-def write_clusters(rows: SummarizedRows, labels: Int64[np.ndarray, "n"], path: Path) -> None:
+def write_clusters(rows: SummarizedRows, labels: Int[np.ndarray, "n"], path: Path) -> None:
     """Write a CSV file with a line for every row: its name (or its number, from 0), and its cluster."""
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write("entity,cluster\n")

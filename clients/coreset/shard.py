@@ -73,7 +73,8 @@ def open_rows(config: Mapping[str, object]) -> GroupedRows:
     """
     blocks = open_blocks(config)
     roles = roles_of(blocks.schema, config)
-    return GroupedRows(roles.features, lambda: grouped_blocks(blocks, roles))
+    quick = blocks.schema.source.endswith(".parquet")
+    return GroupedRows(roles.features, lambda: grouped_blocks(blocks, roles), quick)
 
 
 def open_shard(config: Mapping[str, object]) -> GroupedRows:
@@ -86,7 +87,7 @@ def open_shard(config: Mapping[str, object]) -> GroupedRows:
         except DataError as error:
             raise logged_fault(error) from error
 
-    return GroupedRows(rows.features, blocks)
+    return GroupedRows(rows.features, blocks, rows.quick)
 
 
 def check_columns(tables: Tables, config: Mapping[str, object]) -> None:

@@ -16,10 +16,16 @@ from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 
 _FILES = ("x", "group", "entity")
 """Files of a shard: numbers and UTF-8 text of all blocks, one after the other."""
+_GROUP = np.int32
 
 
 def keep_shard(rows: GroupedRows, entry: Entry) -> GroupedRows:
-    """Return the same rows: the first complete pass writes them to the site's disk, and later passes read that copy."""
+    """Return the same rows: the first complete pass writes them to the site's disk, and later passes read that copy.
+
+    A source that is read as quickly as a copy would be is read again.
+    """
+    if rows.quick:
+        return rows
     return GroupedRows(rows.features, partial(_pass, rows, entry))
 
 
@@ -66,7 +72,7 @@ class _BlockWriter:
         if block.x.dtype != np.float64 or block.group.dtype != np.int64 or not block.x.flags.c_contiguous:
             raise StoredError("a block with arrays of other types cannot be stored")
         x.write(block.x.tobytes())
-        group.write(block.group.tobytes())
+        group.write(block.group.astype(_GROUP).tobytes())
         if block.entity is not None:
             entity.write(join_texts(block.entity.tolist()))
         n = self._ends[-1][0] if self._ends else 0
@@ -88,17 +94,18 @@ class _BlockWriter:
 def read_shard(folder: Path, value: Mapping[str, Any]) -> GroupedRows:
     """Return the rows in a folder, given the description of `_BlockWriter.finish`."""
     features, names, ends = tuple(value["features"]), tuple(value["names"]), value["ends"]
-    n = ends[-1][0]
-    x = np.memmap(folder / "x", np.float64, "r", shape=(n, len(features)))
-    group = np.memmap(folder / "group", np.int64, "r", shape=(n,))
-    entity = np.memmap(folder / "entity", np.uint8, "r") if ends[-1][2] > 0 else None
+    named = ends[-1][2] > 0
 
     def blocks() -> Iterator[RowBlock]:
-        start, first = 0, 0
-        for end, n_names, last in ends:
-            # Copies: one block is in memory at a time, and compiled code takes writable arrays only.
-            texts = None if entity is None else np.array(split_texts(entity[first:last].tobytes()))
-            yield RowBlock(np.array(x[start:end]), np.array(group[start:end]), names[:n_names], texts)
-            start, first = end, last
+        # Read, not mapped: one block is in memory at a time, also as the system counts it.
+        with ExitStack() as opened:
+            x, group, entity = (opened.enter_context((folder / name).open("rb")) for name in _FILES)
+            start, first = 0, 0
+            for end, n_names, last in ends:
+                own = np.fromfile(x, np.float64, (end - start) * len(features)).reshape(end - start, len(features))
+                places = np.fromfile(group, _GROUP, end - start).astype(np.int64)
+                texts = np.array(split_texts(entity.read(last - first))) if named else None
+                yield RowBlock(own, places, names[:n_names], texts)
+                start, first = end, last
 
     return GroupedRows(features, blocks)

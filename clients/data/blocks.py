@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from clients.data.files import data_file, empty_table, open_csv, open_parquet, read_table
-from clients.data.source import call, own_code, source_of, table_of
+from clients.data.preparation import is_wanted
+from clients.data.source import call, load, own_code, source_of, table_of
 from clients.data.table import DataError, Table, check_rows, frame_columns, make_table, quote
-from common.data_places import is_function
+from common.data_places import is_function, is_query
 
 BLOCK_ROWS = 65_536
 """Most rows of a block."""
@@ -95,7 +96,15 @@ def open_blocks(config: Mapping[str, object]) -> Blocks:
     [[41, 52]]
     """
     source = source_of(config)
-    if is_function(source):
+    if is_wanted(config):  # medians need all rows
+        table = load(config)
+        return Blocks(
+            replace(table, columns={name: cells[:0] for name, cells in table.columns.items()}), partial(_slices, table)
+        )
+    read: _Read
+    if is_query(source):
+        read = partial(_query_tables, source, config)
+    elif is_function(source):
         read = _function_reader(source, config)
     else:
         path = data_file(source)
@@ -193,6 +202,14 @@ def _slices(table: Table, numbers: _Names | None, text: _Names, before: int = 0)
         first = table.first_line + before
         lines = np.arange(first + part.start, first + part.stop) if table.lines is None else table.lines[part]
         yield replace(table, columns={name: table.columns[name][part] for name in wanted}, lines=lines)
+
+
+def _query_tables(query: str, config: Mapping[str, object], numbers: _Names | None, text: _Names) -> Iterator[Table]:
+    from clients.data.sql import query_blocks
+
+    for table in query_blocks(query, config, BLOCK_ROWS):
+        wanted = _select_names(table.columns, numbers, text)
+        yield replace(table, columns={name: table.columns[name] for name in wanted})
 
 
 # --- A site's own function ----------------------------------------------------------------------------------------

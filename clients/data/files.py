@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -31,7 +31,10 @@ ENDINGS = (".csv", ".csv.gz", ".parquet", ".npz")
 """Endings of a site's file, in upper or lower case."""
 
 _ZERO_LED = r"\s*[+-]?0[0-9]"
-_ZERO_LED_CELL = re.compile(rb'[,"\r\n]' + _ZERO_LED.encode())
+_ZERO_LED_CELL = re.compile(rb'[,;\t"\r\n]' + _ZERO_LED.encode())
+_COMMA_CELL = re.compile(rb"[;\t\r\n]\s*[+-]?\d+,\d+\s*(?=[;\t\r\n]|$)")
+"""A number with a decimal comma, in a file whose cells are not separated by commas."""
+_POINT_CELL = re.compile(rb"[;\t\r\n]\s*[+-]?\d*\.\d+\s*(?=[;\t\r\n]|$)")
 _BUFFER = 2**20  # bytes of a column read ahead; by default pyarrow reads whole row groups
 
 
@@ -44,7 +47,8 @@ def read_table(
 ) -> Table:
     r"""Return the table in a site's file.
 
-    CSV (``.csv``, ``.csv.gz``) is UTF-8, separated by commas, with a header. Only an empty cell is missing: ``None``,
+    CSV (``.csv``, ``.csv.gz``) is UTF-8 with a header, separated by commas; or by semicolons or tabs, if the header has
+    more of these, and then numbers may have decimal commas. Only an empty cell is missing: ``None``,
     ``NA`` and ``?`` are text. A column with zero-led whole numbers (``0012``) is text: codes, not quantities. NPZ
     holds arrays of equal length by name; a two-dimensional array ``x`` becomes the columns ``x_0``, ``x_1``, ...
 
@@ -221,15 +225,16 @@ class CsvFile:
         self._text = io.StringIO()
         # Held here: if only the records held it, their end would close the stream under its owner.
         self._lines = io.TextIOWrapper(stream, "utf-8-sig", newline="")
-        self._records = csv.reader(self._kept(self._lines), strict=True)
         with self._proper():
+            first = self._lines.readline()
+            self._separator = _separator_of(first)
+            kept = self._kept(chain([first] if first else [], self._lines))
+            self._records = csv.reader(kept, delimiter=self._separator, strict=True)
             self.header = next(self._records, [])
             if not self.header and not any(self._records):
                 raise DataError(f"{path}: is empty; the first line must name the columns", "too-few-rows")
         self._header_text = self._text.getvalue()
         check_names(str(path), self.header)
-        if len(self.header) == 1 and re.search(r"[;\t]", self.header[0]):
-            raise DataError(f"{path}: its cells must be separated by commas, not semicolons or tabs", "bad-shape")
 
     def take(self, most: int | None = None) -> CsvPart:
         """Return the next records, `most` at most; none after the last.
@@ -281,6 +286,9 @@ class CsvFile:
         options |= {"skip_blank_lines": False, "low_memory": False}
         if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
             options["float_precision"] = "round_trip"  # from 3.1 on the default is exact, and this deprecated
+        if self._separator != ",":
+            decimal = "," if _COMMA_CELL.search(part.content) and not _POINT_CELL.search(part.content) else "."
+            options |= {"sep": self._separator, "decimal": decimal}
         wanted: dict[str, Any] = {
             "usecols": None if numbers is None else [*numbers, *text],
             "dtype": dict.fromkeys(text, str),
@@ -304,7 +312,7 @@ class CsvFile:
 
     def _record_ends(self) -> Iterator[int]:
         """Yield the number of lines up to the end of each record, from 0 before the first."""
-        records = csv.reader(io.StringIO(self._text.getvalue(), newline=""), strict=True)
+        records = csv.reader(io.StringIO(self._text.getvalue(), newline=""), delimiter=self._separator, strict=True)
         yield 0
         for _ in records:
             yield records.line_num
@@ -324,6 +332,18 @@ class CsvFile:
         return DataError(
             f"{self._path}, line {line}: {cells}, but the header names {len(self.header)} columns", "bad-shape"
         )
+
+
+def _separator_of(header: str) -> str:
+    """Return what separates the cells of a header: a comma, unless semicolons or tabs alone do.
+
+    Examples
+    --------
+    >>> _separator_of("age;height"), _separator_of('"a;b",c'), _separator_of("age")
+    (';', ',', ',')
+    """
+    plain = re.sub(r'"[^"]*"', "", header)
+    return next((mark for mark in ";\t" if mark in plain and "," not in plain), ",")
 
 
 @contextmanager

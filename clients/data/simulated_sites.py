@@ -10,7 +10,7 @@ from typing import Any
 from clients.data.files import numbered_site, site_files, site_name
 from clients.data.source import find_function
 from clients.data.table import DataError
-from common.data_places import is_function, paths_by_site
+from common.data_places import is_function, is_query, paths_by_site, shown_place
 from protocols.wire.faults import usable_name
 
 ALL_SITES = "data-of-all-sites"
@@ -91,6 +91,12 @@ def simulated_sites(data: str) -> SimulatedSites:
     if is_function(data):
         names = tuple(getattr(find_function(data), "sites", ()))
         return SimulatedSites(data, check_site_names(data, names))
+    if is_query(data):
+        raise DataError(
+            f"{shown_place(data)}: is of one site, which sets it and its database in its own configuration; a"
+            " simulation takes files, or a function that asks the database",
+            "bad-configuration",
+        )
     by_site = paths_by_site(data)
     if by_site:
         names = check_site_names(data, sorted(by_site))

@@ -1,16 +1,20 @@
-"""The source of a site's data: a file, or a function of the site's own."""
+"""The source of a site's data: a file, a function of the site's own, or a query of its database."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar, overload
 
 from clients.data.files import read_table
-from clients.data.table import Code, DataError, Table, frame_columns, make_table, setting
-from common.data_places import is_function
+from clients.data.preparation import KEYS, is_wanted, prepare
+from clients.data.table import Code, DataError, Table, check_rows, frame_columns, make_table, setting
+from common.data_places import is_function, is_query
+
+logger = logging.getLogger("flwr")
 
 T = TypeVar("T")
 
@@ -59,9 +63,10 @@ def load(
     Parameters
     ----------
     config : Mapping
-        Run configuration overridden by the node configuration. ``data`` is a path, or ``package.module:function``: a
-        function that returns a `Table`, a mapping of column names to arrays, or a pandas DataFrame. The function of a
-        real site takes `config`; in a simulation it takes a site's place and the number of sites.
+        Run configuration overridden by the node configuration. ``data`` is a path; a query of the site's ``database``;
+        or ``package.module:function``: a function that returns a `Table`, a mapping of column names to arrays, or a
+        pandas DataFrame. The function of a real site takes `config`; in a simulation it takes a site's place and the
+        number of sites.
     other : type, optional
         A class that the function may return as well; its instance is returned as it is.
     whole : bool
@@ -80,21 +85,65 @@ def load(
     Traceback (most recent call last):
     clients.data.table.DataError: records.csv: there is no such file
     """
+    if other is None:
+        return _prepared(_read(config, whole), config)
+    if is_wanted(config):
+        raise DataError(
+            f"configuration: {', '.join(KEYS)} are for columns of numbers, and these data are labels; leave them out",
+            "bad-configuration",
+        )
     data = source_of(config)
     if not is_function(data):
-        return read_table(data, own=whole, used=used)
+        return _read_rows(data, config, whole, used)
     answer = call(data, config)
-    if other is not None and isinstance(answer, other):
+    if isinstance(answer, other):
         return answer
+    return _as_table(data, answer, whole, f"a pandas DataFrame or an {other.__name__}")
+
+
+def read_source(config: Mapping[str, object]) -> Table:
+    """Return a site's own table as it is, without preparation; parameters and errors as of `load`."""
+    return _read(config, whole=True)
+
+
+def _read(config: Mapping[str, object], whole: bool) -> Table:
+    data = source_of(config)
+    if not is_function(data):
+        return _read_rows(data, config, whole)
+    return _as_table(data, call(data, config), whole, "or a pandas DataFrame")
+
+
+def _as_table(data: str, answer: Any, whole: bool, last: str) -> Table:
     table = table_of(data, answer, whole=whole)
     if table is None:
-        last = f"a pandas DataFrame or an {other.__name__}" if other is not None else "or a pandas DataFrame"
         raise DataError(
             f"{data}: the function returned {type(answer).__name__}; it must return a Table, a mapping of column "
             f"names to one-dimensional arrays, {last}",
             "bad-shape",
         )
     return table
+
+
+def _read_rows(
+    data: str, config: Mapping[str, object], whole: bool, used: Callable[[Table], Iterable[str]] | None = None
+) -> Table:
+    """Return the table of a file, or all rows of a query."""
+    if not is_query(data):
+        return read_table(data, own=whole, used=used)
+    from clients.data.sql import MOST_ROWS, query_blocks
+
+    (table,) = query_blocks(data, config, MOST_ROWS)
+    if whole:
+        check_rows(table.source, table.n)
+    return table
+
+
+def _prepared(table: Table, config: Mapping[str, object]) -> Table:
+    """Prepare a table; what was done goes to the site's own log."""
+    done = prepare(table, config)
+    for note in done.notes:
+        logger.info("%s: %s", table.source, note)
+    return done.table
 
 
 def source_of(config: Mapping[str, object]) -> str:
@@ -108,7 +157,7 @@ def source_of(config: Mapping[str, object]) -> str:
     data = setting(config, "data")
     if not data:
         raise DataError(
-            "configuration: data is not set; give a CSV, Parquet or NPZ file, or package.module:function",
+            "configuration: data is not set; give a CSV, Parquet or NPZ file, a query, or package.module:function",
             "bad-configuration",
         )
     return data

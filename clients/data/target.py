@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64, Shaped
 
-from clients.data.columns import Tables, of_each
+from clients.data.columns import Tables, one_error
 from clients.data.table import NUMBER, UNKNOWN, DataError, Table, cell_name, numeric, setting
 from numerics.shared.classes import places_of, sort_classes
 from protocols.classes import LONGEST_CLASS, MOST_CLASSES, ClassListError, agree_on_classes
@@ -23,6 +23,8 @@ TASKS = ("regression", "classification")
 
 MOST_WHOLE_NUMBERS = 20
 """Most different whole numbers that are taken for classes, unless ``task`` says what they are."""
+_UNKNOWN = UNKNOWN - {"none", "-"}
+"""Words for a class that is not known; `none` is a class, as of a disease that has stages."""
 
 
 class Target(NamedTuple):
@@ -67,7 +69,8 @@ def read_target(table: Table, config: Mapping[str, object], tasks: Collection[st
     """
     name = setting(config, "target")
     if task_of(table, config, tasks) == "regression":
-        return Target(_amounts(table, name, or_classes="classification" in tasks), ())
+        or_classes = "classification" in tasks and setting(config, "task") != "regression"
+        return Target(_amounts(table, name, or_classes=or_classes), ())
     labels = class_labels(table, name)
     classes = sort_classes(labels)
     return Target(places_of(labels.tolist(), classes).astype(np.float64), classes)
@@ -102,7 +105,7 @@ def task_of(table: Table, config: Mapping[str, object], tasks: Collection[str]) 
         n_numbers = sum(bool(NUMBER.fullmatch(cell)) for cell in cells)
         if n_numbers < len(cells) or not cells:
             # Numbers with a few cells of text among them are amounts, and an error will name the cell.
-            return "regression" if 2 * n_numbers > len(cells) else "classification"
+            return "regression" if 2 * n_numbers >= len(cells) > 0 else "classification"
         values = np.array(cells, np.float64)
     return "classification" if values.dtype == np.bool_ or _are_few(values) else "regression"
 
@@ -131,7 +134,7 @@ def class_labels(table: Table, name: str) -> Shaped[np.ndarray, "n"]:
     values = table.column(name)
     cells = [_label(cell) for cell in values.tolist()]
     for row, cell in enumerate(cells):
-        if cell is None or cell.lower() in UNKNOWN:
+        if cell is None or cell.lower() in _UNKNOWN:
             raise DataError(
                 f"{cell_name(table, name, row)}: is {'empty' if not cell else repr(cell)}; every row needs a class:"
                 " leave the row out where it is not known",
@@ -191,7 +194,9 @@ def target_lines(table: Table, config: Mapping[str, object], tasks: Collection[s
 
 
 def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collection[str]) -> None:
-    """Refuse tables of which some have amounts and some classes, or that have one class together.
+    """Refuse targets of which some are amounts and some classes, that have one class together, or that cannot be read.
+
+    Where some of them can be read, a run goes on without the others.
 
     Raises
     ------
@@ -206,12 +211,15 @@ def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collectio
     clients.data.table.DataError: the target 'y' holds classes at a and amounts at b; set
     task=regression or task=classification
     """
-    name = setting(config, "target")
-
-    def classes_of(table: Table) -> tuple[str, ...]:
-        return sort_classes(class_labels(table, name)) if task_of(table, config, tasks) == "classification" else ()
-
+    lists, errors = {}, {}
+    for name, table in tables.items():
+        try:
+            lists[name] = read_target(table, config, tasks).classes
+        except DataError as error:
+            errors[name] = error
+    if not lists:
+        raise one_error(errors, {name: tables[name].source for name in errors})
     try:
-        agree_on_classes(of_each(tables, classes_of), name)
+        agree_on_classes(lists, setting(config, "target"))
     except ClassListError as error:
         raise DataError(str(error), "bad-shape") from error

@@ -76,9 +76,19 @@ def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> 
         "    once, the number of your outputs that your other rows predict so well or so badly, in 50 steps",
         "  at every query point for which an expert is chosen: its prediction, the reduction of the variance by your",
         "    rows, and features that give its covariance with other experts;",
+        *(
+            [f"    the same for {settings.n_landmarks} places around it (gp.answers), each of which counts as a point;"]
+            if settings.joint
+            else []
+        ),
         f"    for one value of the hyperparameters only, and at {queries} points in a run at most (max-queries)",
         "    Answers are rounded. Those that rest on fewer than five of your rows are rounded most, and",
         f"    {lone} of them leave in a run at most (max-lone-queries): they could show SINGLE ROWS",
+        *(
+            ["  once, if the center knows outputs: how well you predict its test points alone, in at most 25 sums"]
+            if settings.alone
+            else []
+        ),
         *[f"  {what}" for key, what in _CONSENTS.items() if _consents(config, key)],
         "",
         "What never leaves this site",

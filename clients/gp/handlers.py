@@ -17,31 +17,28 @@ from clients.gp.experts import (
     Part,
     best_fit_of,
     draw_rows,
-    expert_of,
     experts_of,
     kernel_for,
     learning_parts,
     likelihood_of,
     nearest_of,
-    nearest_rows_of,
     own_noise_of,
     parts_of,
     rows_left_out,
     rows_of,
 )
-from clients.gp.shard import lone_queries
+from clients.gp.point_answers import PointSetup, predict_points
 from clients.gp.shared_rows import shared_rows_of
 from clients.site import Site
 from numerics.gp.calibration import histogram
-from numerics.gp.coarse_answers import FEWEST_ROWS, CoarseAnswer, coarse
 from numerics.gp.gates.network import Network
 from numerics.gp.likelihood import theta_bounds
 from numerics.gp.moments import moments_of, units_of
-from numerics.gp.sketch import Sketch, features
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import (
     CONSENTS,
     LARGEST,
+    MOST_ANSWERS,
     MOST_CANDIDATES,
     MOST_EXPERTS,
     MOST_HIDDEN,
@@ -74,8 +71,6 @@ from protocols.wire.faults import Fault, SiteFault
 
 logger = logging.getLogger("flwr")
 
-_LONE = "lone queries"
-"""Name of the commitments' counter of predictions that rest on few rows."""
 _SLACK = 1e-9
 """Rounding error by which hyperparameters may lie outside their bounds."""
 
@@ -279,19 +274,17 @@ def predict(ask: Predict, site: Site) -> Predictions:
     _check_points(ask, experts)
     theta = _checked_theta(ask.theta, ask.kernel, ask)
     _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
-    _commit_to(site, "model", ask.kernel, ask.theta, ask.landmarks, ask.seed, ask.varies)
+    _commit_to(site, "model", ask.kernel, ask.theta, ask.landmarks, ask.seed, ask.varies, ask.joint)
     _commit_to(site, "set of shared rows", ask.shared_x, ask.shared_y)
     if ask.shared_rows:  # 0 if the site's shared rows did not reach the center
         _commit_to(site, "number of rows shared", ask.shared_rows)
-    n_points = sum(map(len, ask.points))
-    if site.commitments.count("queries", n_points) > site.consents.number("max-queries", Consents.max_queries):
+    if site.commitments.count("queries", ask.n_answers) > site.consents.number("max-queries", Consents.max_queries):
         raise SiteFault(Fault.TOO_MANY_QUERIES)
     local = nearest_of(rows_of(site, robust=ask.robust), ask)
     if len(ask.shared_y):
         if local:
             raise SiteFault(Fault.MALFORMED_ASK, "shared rows for an expert of nearest rows")
         experts = _with_shared(experts, ask, site)
-    means, explained, sketches = [], [], []
     kernel, landmark_offsets = kernel_for(ask.kernel, len(ask.mean)), np.zeros((0, len(ask.mean)))
     with single_threaded():
         own = _own_theta(ask, theta, experts, local)
@@ -301,14 +294,15 @@ def predict(ask: Predict, site: Site) -> Predictions:
 
             lengths = kernel.lengths(np.array(theta[:-1]))
             landmark_offsets = offsets(ask.landmarks, lengths, ask.seed, ask.varies.astype(np.float64))
-        for rows, points in zip(experts, ask.points, strict=True):
-            mean, reduction, sketch = _predict_points(
-                rows, points, ask.kernel, own, landmark_offsets, len(ask.shared_y), local, site
-            )
-            means.append(mean)
-            explained.append(reduction)
-            sketches.append(sketch)
-    return Predictions(tuple(means), tuple(explained), tuple(sketches))
+        setup = PointSetup(ask.kernel, own, landmark_offsets, len(ask.shared_y), local, ask.joint)
+        found = [predict_points(rows, points, setup, site) for rows, points in zip(experts, ask.points, strict=True)]
+    return Predictions(
+        tuple(each.mean for each in found),
+        tuple(each.explained for each in found),
+        tuple(each.features for each in found),
+        tuple(each.further_mean for each in found) if ask.joint else (),
+        tuple(each.further_unknown for each in found) if ask.joint else (),
+    )
 
 
 @answers(PredictAlone)
@@ -317,55 +311,6 @@ def predict_alone(ask: PredictAlone, site: Site) -> ErrorsAlone:
     _experts(ask, site)  # refuses other rows and units than were agreed
     _commit_to(site, "test points", ask.points, ask.outputs, ask.groups)
     return errors_alone(ask, site)
-
-
-def _predict_points(
-    rows: Part,
-    points: Float64[np.ndarray, "q d"],
-    kernel: str,
-    theta: tuple[float, ...],
-    offsets: Float64[np.ndarray, "D d"],
-    n_shared: int,
-    local: int,
-    site: Site,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return mean, explained variance and features at some points. Without points, the expert is not factorized.
-
-    The first `n_shared` of the rows are known to the center, which may have made them up. So many rows predict a point
-    as `local` says, if it is not 0.
-    """
-    if not len(points):
-        return np.zeros(0), np.zeros(0), np.zeros((0, len(offsets)), np.float16)
-    if local:
-        exact = nearest_rows_of(rows, kernel, theta, local).predict(points, offsets)
-    else:
-        expert = expert_of(rows, kernel, theta)
-        if site.policy.trusts_center and not len(offsets):
-            return *expert.predict(points), np.zeros((len(points), 0), np.float16)
-        exact = features(expert, points, offsets, n_shared)
-    if site.policy.trusts_center:
-        return exact.mean, exact.explained, exact.directions.astype(np.float16)
-    noise = float(np.exp(2 * theta[-1]))
-    prior = kernel_for(kernel, rows.x.shape[1]).diagonal(np.array(theta[:-1]), points)
-    answer = _protected(exact, prior, noise, site)
-    # No outputs with this sum of squares have a larger mean: the center would refuse one that only rounding has made.
-    largest = np.sqrt(answer.explained * float(rows.y @ rows.y) / noise)
-    return np.clip(answer.mean, -largest, largest), answer.explained, answer.directions.astype(np.float16)
-
-
-def _protected(sketch: Sketch, prior: Float64[np.ndarray, "q"], noise: float, site: Site) -> CoarseAnswer:
-    """Return rounded answers. Those that rest on few rows are withheld beyond ``max-lone-queries`` in a run."""
-    few = sketch.rows < FEWEST_ROWS
-    answer = coarse(sketch.mean, sketch.explained, sketch.directions, few, prior, noise)
-    lone = few & (answer.explained > 0)
-    most = site.consents.number("max-lone-queries", lone_queries(site.shard.n))
-    withheld = lone & (np.cumsum(lone) > most - site.commitments.count(_LONE, 0))
-    site.commitments.count(_LONE, int((lone & ~withheld).sum()))
-    if withheld.any():
-        problem = "site %s: %d predictions that rest on few of its rows are withheld (max-lone-queries is %d)"
-        logger.warning(problem, site.name, int(withheld.sum()), most)
-    told = ~withheld
-    return CoarseAnswer(answer.mean * told, answer.explained * told, answer.directions * told[:, np.newaxis])
 
 
 def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
@@ -397,5 +342,7 @@ def _check_points(ask: Predict, experts: list[Part]) -> None:
     )
     if not sound:
         raise SiteFault(Fault.MALFORMED_ASK, "the points, or the shared rows, do not fit the site's experts")
+    if ask.joint and not 0 < ask.landmarks <= MOST_ANSWERS:
+        raise SiteFault(Fault.MALFORMED_ASK, "answers about no landmark, or about too many")
     if not 0 <= ask.landmarks <= MOST_LANDMARKS or ask.seed < 0 or len(ask.varies) != d:
         raise SiteFault(Fault.MALFORMED_ASK, "the landmarks are out of range")

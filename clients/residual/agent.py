@@ -153,9 +153,14 @@ class Agent:
 
     def boosting(self, target: np.ndarray) -> Float64[np.ndarray, "n"]:
         """Boost trees on all columns, whatever the method, and return the predictions of all rows."""
+        with single_threaded():
+            return predict(self.boosted_alone(target), self.x)
+
+    def boosted_alone(self, target: np.ndarray) -> BaseEstimator:
+        """Boost trees on all columns, whatever the method; the same targets always give the same model."""
         leaf = max(min(self.min_leaf, boosted.MIN_LEAF), self.site.consents.number("min-leaf", 1))
         with single_threaded():
-            return predict(self._fitted(parse_method("hgb", dotted=False), target, leaf), self.x)
+            return self._fitted(parse_method("hgb", dotted=False), target, leaf)
 
     def _fitted(self, method: Candidate, target: np.ndarray, min_leaf: int) -> BaseEstimator:
         n = len(target)

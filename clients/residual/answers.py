@@ -47,15 +47,22 @@ def show_attempt(ask: Show, agent: Agent) -> Fitted:
 
 
 def predict_alone(ask: Compare, agent: Agent) -> Compared:
-    """Predict the rows after those of the target by boosting of the agent's own columns."""
-    n, dtype = len(ask.target), ask.target.dtype
-    return Compared(agent.boosting(ask.target)[n:].astype(dtype))
+    """Predict rows by boosting of the agent's own columns."""
+    n, n_fit, dtype = len(ask.target), ask.n_fit, ask.target.dtype
+    if not 0 < n_fit <= n:
+        raise SiteFault(Fault.MALFORMED_ASK, f"{n_fit} of {n} rows to learn from")
+    predicted = agent.boosting(ask.target).astype(dtype)
+    if n_fit == n:
+        return Compared(predicted[:0], predicted[n:])
+    judged = agent.boosting(ask.target[:n_fit]).astype(dtype)[n_fit:n]
+    return Compared(predicted[:n], np.concatenate([judged, predicted[n:]]))
 
 
 def keep_model(ask: Conclude, agent: Agent) -> Concluded:
     """Store the model in the site's own directory, if it has one."""
     site = agent.site
     parts: tuple[tuple[float, Any], ...] = ((1.0, agent.model(ask.target)),) if len(ask.target) else ()
+    own: tuple[tuple[float, Any], ...] = ((1.0, agent.boosted_alone(ask.own)),) if len(ask.own) else ()
     columns: Columns = site.shard
     save_agent(
         site,
@@ -63,7 +70,7 @@ def keep_model(ask: Conclude, agent: Agent) -> Concluded:
         SavedModel(
             columns.features,
             columns.categories,
-            parts or agent.steps_of(ask.numbers),
+            parts or (*agent.steps_of(ask.numbers), *own),
             agent.holder,
             agent.groups,
             ask.separate,

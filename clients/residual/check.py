@@ -261,7 +261,8 @@ def _alone_lines(columns: Columns, config: Mapping[str, object]) -> list[str]:
             "    from; to the fusion center the error of each site alone (residual.baselines=false: neither)",
         ]
     return [
-        "  once, after learning, for each test entity: what boosted trees of this site's columns alone predict, which",
+        f"  once, after learning, for each {'common' if _boosts(config) else 'test'} entity:"
+        " what boosted trees of this site's columns alone predict, which",
         "    shows who is alike in them (residual.baselines=false: not sent)",
     ]
 

@@ -17,7 +17,7 @@ from numerics.residual.rules import LearningResult, Rules, Split, Without
 from protocols.residual.bins import Bins
 from protocols.residual.boosted import Boosted
 from protocols.residual.parallel import Parallel
-from protocols.residual.payloads import Binned, Conclude
+from protocols.residual.payloads import Binned, Compared, Conclude
 from protocols.residual.plan import Plan
 from protocols.residual.sequential import Greedy, Sip
 from protocols.residual.single_round import SingleRound
@@ -29,6 +29,7 @@ _CLASSES: Mapping[str, type[Any]] = {
         Boosted,
         Bins,
         Binned,
+        Compared,
         Parallel,
         Greedy,
         Sip,

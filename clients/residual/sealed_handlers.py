@@ -306,6 +306,8 @@ def _fused(
         last=bool(asks) and plan.result is not None,
         alone=() if ended is None or ended.alone is None else ended.alone.names,
         alone_errors=np.zeros((0, 3)) if ended is None or ended.alone is None else ended.alone.values,
+        own_site="" if ended is None else ended.own_site,
+        own_share=0.0 if ended is None else ended.own_share,
     )
 
 
@@ -375,6 +377,8 @@ def sum_up(ask: Sum, site: Site) -> Summed:
         about["model"],
         tuple(about["widths"]),
         tuple(about["levels"]),
+        about["own_site"],
+        about["own_share"],
     )
     rows, seals = agreed_rows(site), Seals.of(site)
     parts = {}

@@ -12,9 +12,11 @@ import numpy as np
 from clients.cost import Work, cost_lines
 from clients.data import Table, load, setting
 from clients.data.table import DataError, own_number
+from clients.data.target import target_lines
 from clients.sec.rows import step_held_out
 from clients.sec.shard import FEWEST_HELD_OUT, MOST_ROWS, n_held_out, rows_of, sample_rows
 from numerics.sec.left_out import FOLDS
+from numerics.shared.classifiers import fit_classes
 from numerics.shared.regression_rows import RegressionRows
 from numerics.shared.regressors import ROW_MODELS, Candidate, CandidateError, fit, parse_candidates
 from protocols.sec.settings import Consents, Settings
@@ -26,7 +28,7 @@ _CONTENT = {
     "en": "its coefficients",
     "lars": "its coefficients",
     "nn": "its weights",
-    "rf": "its trees: thresholds lie between groups of 5 of your values, leaves are means of your outcomes",
+    "rf": "its trees: thresholds lie between groups of 5 of your values, leaves are means of your outcomes (or shares)",
     "gb": "its trees, as of rf; many of them together can come close to single outcomes",
     "hgb": "its trees, as of rf; many of them together can come close to single outcomes",
     "tree": "the tree: thresholds lie between groups of 5 of your values, leaves are means of your outcomes",
@@ -56,13 +58,17 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
     lines = describe(all_rows, table, config)
     rows = sample_rows(all_rows)
     learned = rows.n - n_held_out(rows.n, config)
-    candidates = [each for each in _candidates(config) if _allowed(config) or each.method not in ROW_MODELS]
+    candidates = [
+        each
+        for each in _candidates(config, classes=bool(rows.classes))
+        if _allowed(config) or each.method not in ROW_MODELS
+    ]
     return [*lines, "", *cost_lines({"sec.Select": _fits(rows, candidates, config)}, learned, config)]
 
 
 def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -> list[str]:
     """Describe what is used of the site's table and its rows, and what leaves the site."""
-    candidates = _candidates(config)
+    candidates = _candidates(config, classes=bool(rows.classes))
     if not _allowed(config) and all(each.method in ROW_MODELS for each in candidates):
         raise DataError(
             "configuration: all candidate methods (knn, svr) make models that hold rows; name others, or set"
@@ -71,6 +77,7 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
         )
     target = setting(config, "target")
     unused = [name for name in table.columns if name not in {*rows.features, target}]
+    error = "log loss" if rows.classes else "mean squared error"
     used = min(rows.n, MOST_ROWS)
     held_out = n_held_out(used, config, step_held_out(FEWEST_HELD_OUT, len(rows.features), config))
     learned = used - held_out
@@ -78,7 +85,7 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
         f"{table.source}: {rows.n} rows",
         "",
         "What would be used",
-        f"  outcome {target}",
+        *(f"  {line}" for line in target_lines(table, config, Settings.tasks)),
         f"  inputs, in this order at every site: {', '.join(rows.features)}",
         f"  columns not used: {', '.join(unused) or 'none'}",
         *([f"  a sample of {used} rows, the same in all runs"] if used < rows.n else []),
@@ -87,12 +94,13 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
         "What would leave this site",
         *([f"  once: the number of rows ({rows.n})"] if used < rows.n else []),
         f"  once: the names of the inputs, the number of rows learned from ({learned}), and the fitted model of the",
-        "  method that predicts best rows of these that it was not fitted to, with its mean squared error:",
+        f"  method that predicts best rows of these that it was not fitted to, with its {error}:",
+        *(["  once: the names of these classes; the model says how frequent they are here"] if rows.classes else []),
         *_candidate_lines(candidates, config),
         *_moment_lines(config, learned, len(rows.features)),
-        "  once: the mean squared error on your rows of every model that your site gets. A dishonest center could send",
+        f"  once: the {error} on your rows of every model that your site gets. A dishonest center could send",
         "    models of its own, made to learn about your rows, in every run",
-        *_error_lines(held_out),
+        *_error_lines(held_out, error),
         "  The fusion center sees every model, keeps it with its results, and passes it on to every site.",
         "  This command assumes the center's settings (candidates, combine) that you give it. Your site's own",
         "  candidates, min-leaf and allow-row-models apply whatever the center asks.",
@@ -103,10 +111,10 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
     ]
 
 
-def _candidates(config: Mapping[str, object]) -> tuple[Candidate, ...]:
+def _candidates(config: Mapping[str, object], *, classes: bool) -> tuple[Candidate, ...]:
     own_list = setting(config, "candidates") or setting(config, "sec.candidates")
     try:
-        return parse_candidates(own_list or Settings.candidates)
+        return parse_candidates(own_list or Settings.candidates, classes=classes)
     except CandidateError as error:
         raise DataError(f"configuration: {error}", "bad-configuration") from error
 
@@ -123,7 +131,8 @@ def _fits(rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping
     def fit_first(candidate: Candidate, m: int) -> None:
         x, y = rows.x[order[:m]], rows.y[order[:m]]
         with contextlib.suppress(Exception):  # a run skips such a candidate, too
-            fit(candidate, x, y, standardize=settings.standardize, min_leaf=min_leaf, seed=0).predict(x)
+            fitted = fit_classes if candidate.classes else fit
+            fitted(candidate, x, y, standardize=settings.standardize, min_leaf=min_leaf, seed=0).predict(x)
 
     def work(candidate: Candidate) -> Work:
         folds = FOLDS if settings.selection == "k-fold" else 1
@@ -159,11 +168,11 @@ def _candidate_lines(candidates: tuple[Candidate, ...], config: Mapping[str, obj
     return lines
 
 
-def _error_lines(held_out: int) -> list[str]:
+def _error_lines(held_out: int, error: str) -> list[str]:
     if not held_out:
         return ["  no error on rows held out: there are none, or so few that it would reveal single rows"]
     return [
-        "  once: the number of rows held out, and the mean squared errors on them: of your model alone, of your",
+        f"  once: the number of rows held out, and the {error} on them: of your model alone, of your",
         "    cluster's models, of all models, and of your own mixture of them (its weights stay here); and standard",
         "    errors of their differences",
     ]

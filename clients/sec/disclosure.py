@@ -20,7 +20,7 @@ from numerics.sec.disclosure import (
     ranks_and_noise,
     supported_predictions,
 )
-from numerics.sec.mixture import mean_squared_errors
+from numerics.sec.losses import Loss
 from numerics.shared.regression_rows import RegressionRows
 from protocols.sec.payloads import Exchange, Pool, Predict, Select
 from protocols.wire.faults import Fault, SiteFault
@@ -44,25 +44,29 @@ class Disclosure:
         No error of fewer rows leaves the site; 0: all errors leave it, unchanged.
     key : bytes
         Digest of the rows.
+    loss : Loss
+        What the errors are: squared errors, or log losses.
     """
 
     floor: int
     key: bytes
+    loss: Loss
 
     @classmethod
-    def of_trusted_center(cls) -> Disclosure:
+    def of_trusted_center(cls, loss: Loss) -> Disclosure:
         """Return the rules by which errors are exact."""
-        return cls(0, b"")
+        return cls(0, b"", loss)
 
     @classmethod
     def of(cls, site: Site, rows: RegressionRows) -> Disclosure:
         """Return the rules of a site with these rows."""
+        loss = Loss(len(rows.classes))
         if site.policy.trusts_center:
-            return cls.of_trusted_center()
+            return cls.of_trusted_center(loss)
         digest = hashlib.sha256()
         for array in (rows.x, rows.y, rows.x_test, rows.y_test):
             digest.update(np.ascontiguousarray(array, np.float64).tobytes())
-        return cls(site.policy.at_least(FEWEST_IN_A_CELL), digest.digest())
+        return cls(site.policy.at_least(FEWEST_IN_A_CELL), digest.digest(), loss)
 
     def errors(
         self,
@@ -88,9 +92,10 @@ class Disclosure:
             Numbers that the center gets for each model, this one included.
         """
         if not self.floor:
-            return mean_squared_errors(predictions, y)
+            return self.loss.means(predictions, y)
         ranks, noise = self._draws(questions, len(y), answers)
-        return four_digits(guarded_errors(predictions, own, y, np.ones_like(ranks) if supported else ranks, noise))
+        ranks = np.ones_like(ranks) if supported else ranks
+        return four_digits(guarded_errors(predictions, own, y, ranks, noise, self.loss))
 
     def deviations(
         self,
@@ -105,9 +110,9 @@ class Disclosure:
         The predictions come from `supported`; `questions` and `answers` are as in `errors`.
         """
         if not self.floor:
-            return guarded_deviations(predictions, other, y, np.zeros(len(predictions)))
+            return guarded_deviations(predictions, other, y, np.zeros(len(predictions)), self.loss)
         _, noise = self._draws([("deviation", each) for each in questions], len(y), answers)
-        return four_digits(guarded_deviations(predictions, other, y, noise))
+        return four_digits(guarded_deviations(predictions, other, y, noise, self.loss))
 
     def noise(self, n_rows: int, n_answers: int, *, supported: bool = False) -> float:
         """Return `protocols.sec.payloads.Losses.noise`."""
@@ -126,7 +131,8 @@ class Disclosure:
         """Return the predictions that later answers are computed from."""
         if not self.floor:
             return predictions
-        return supported_predictions(predictions, own, self._draws(questions, len(own))[0])
+        to_scale, ranks = self.loss.to_scale, self._draws(questions, len(own))[0]
+        return self.loss.from_scale(supported_predictions(to_scale(predictions), to_scale(own), ranks))
 
     def _draws(
         self, questions: Sequence[object], n_rows: int, answers: int = 1

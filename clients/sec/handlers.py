@@ -14,11 +14,13 @@ from jaxtyping import Bool, Float64, UInt8
 
 from clients.dispatch import answers
 from clients.logged_fault import LoggedFault
+from clients.sec.classes import ForeignPredictions, check_class_list, with_scores
 from clients.sec.disclosure import Disclosure, commit_to
 from clients.sec.model_store import remove_results, save_models, save_result
 from clients.sec.rows import fit_settings, is_real, learner_rows
 from clients.sec.shard import FEWEST_HELD_OUT, MOST_ROWS
 from clients.site import Site
+from numerics.sec.losses import Loss, mixture_weights
 from numerics.sec.mixture import combine, mix
 from numerics.sec.personal_weights import personal_weights
 from numerics.shared.regression_rows import RegressionRows
@@ -44,10 +46,9 @@ _COMBINATIONS = {"alone", "cluster", "all", "oracle", "personal"}
 @answers(Select)
 def select_model(ask: Select, site: Site) -> Fitted:
     """Step 1: choose the candidate that predicts rows best that it was not fitted to; fit it to all rows."""
-    from numerics.sec.predictors import Predictors
-
     commit_to(site, ask)
     rows = learner_rows(site, ask.standardize)
+    loss = Loss(len(rows.classes))
     if ask.moments and rows.n < len(rows.features) + 2:
         raise SiteFault(Fault.ROWS_IN_MOMENTS, f"{rows.n} rows of {len(rows.features)} inputs and an outcome")
     if ask.moments and is_real(site) and site.config.get("sec.combine") != "pooled-linear":
@@ -56,9 +57,11 @@ def select_model(ask: Select, site: Site) -> Fitted:
     chosen, model, left_out = _select_sendable(ask, site, rows)
     with single_threaded():
         if len(rows.y_test):
-            site.memory["own"] = Predictors([chosen.model]).predict(rows.x_test)[0]
+            site.memory["own"] = loss.predict(chosen.model, rows.x_test, rows.y_test, rows.n)
+            if rows.classes:
+                site.memory["own_probabilities"] = loss.probabilities(chosen.model, rows.x_test, rows.n)
         if not site.policy.trusts_center:
-            site.memory["fitted"] = Predictors([chosen.model]).predict(rows.x)[0]
+            site.memory["fitted"] = loss.predict(chosen.model, rows.x, rows.y, rows.n)
     if left_out is not None:
         site.memory["left_out"] = left_out.predictions
     save_models(site, {site.name: model})
@@ -73,6 +76,7 @@ def select_model(ask: Select, site: Site) -> Fitted:
         mean=mean,
         scatter=scatter,
         sampled_from=site.shard.n if site.shard.n > MOST_ROWS else 0,
+        classes=rows.classes,
     )
 
 
@@ -83,20 +87,20 @@ def _select_sendable(
     from numerics.sec.selection import SelectionError, leave_out_chosen, select
     from protocols.models import ModelError, encode_model
 
-    candidates = _candidates(ask, site)
-    settings = fit_settings(site, ask)
+    candidates = _candidates(ask, site, classes=bool(rows.classes))
+    settings = {**fit_settings(site, ask), "loss": Loss(len(rows.classes)), "class_weight": ask.class_weight}
     try:
         chosen = select(candidates, rows.x, rows.y, selection=ask.selection, **settings)
         left_out = leave_out_chosen(chosen, rows.x, rows.y, **settings) if ask.reference == "left-out" else None
-        return chosen, encode_model(chosen.model), left_out
+        return chosen, encode_model(chosen.model, len(rows.classes)), left_out
     except (SelectionError, ModelError) as error:
         raise LoggedFault(Fault.NO_MODEL, f"site {site.name}: {error}") from error
 
 
-def _candidates(ask: Select, site: Site) -> tuple[Candidate, ...]:
+def _candidates(ask: Select, site: Site, *, classes: bool) -> tuple[Candidate, ...]:
     """Return the site's own candidates, or those of the run; without row models, unless the site allows them."""
     try:
-        candidates = parse_candidates(str(site.config.get("candidates", "")) or ask.candidates)
+        candidates = parse_candidates(str(site.config.get("candidates", "")) or ask.candidates, classes=classes)
     except CandidateError as error:
         raise LoggedFault(Fault.BAD_CANDIDATES, f"site {site.name}: {error}") from error
     if site.consents.allows("allow-row-models", run_key="sec.allow-row-models"):
@@ -128,24 +132,23 @@ def _moments(rows: RegressionRows) -> tuple[Float64[np.ndarray, "q"], Float64[np
 
 @answers(Exchange)
 def evaluate_models(ask: Exchange, site: Site) -> Losses:
-    """Step 2: compute the mean squared error of every model of the ask on this learner's rows."""
-    from numerics.sec.predictors import prepared
-
+    """Step 2: compute the mean squared error, or log loss, of every model of the ask on this learner's rows."""
     if len(ask.learners) != len(ask.models) or len(set(ask.learners)) < len(ask.learners):
         raise SiteFault(Fault.MALFORMED_ASK, "there is not one model for every learner")
     _check_names(ask.learners)
     commit_to(site, ask)
     rows = learner_rows(site, ask.standardize)
+    check_class_list(ask, rows)
     models, usable = _decode_usable(ask, site, rows.x.shape[1])
-    predictors, disclosure = prepared(models), Disclosure.of(site, rows)
+    predict, disclosure = ForeignPredictions(ask, site, rows, models, usable), Disclosure.of(site, rows)
     sent = [ask.models[place] for place in usable]
     losses = np.full(len(ask.models), np.inf)
     with single_threaded():  # sums run in the same order at every site
-        predictions = predictors.predict(rows.x)
+        predictions = predict.training_rows()
         losses[usable] = disclosure.errors(predictions, _fitted(site, rows), rows.y, sent)
         if ask.keep:
             others = np.full((len(ask.models), rows.n + len(rows.y_test)), np.nan)
-            of_all = np.hstack([predictions, predictors.predict(rows.x_test)]) if len(rows.y_test) else predictions
+            of_all = np.hstack([predictions, predict.held_out_rows()]) if len(rows.y_test) else predictions
             others[usable] = disclosure.supported(of_all, _own(site, rows), sent)
             site.memory["others"] = others[:, rows.n :]
             site.memory["senders"] = np.frombuffer("\n".join(ask.learners).encode(), np.uint8)
@@ -168,7 +171,7 @@ def _personal_weights(
     if "left_out" not in site.memory:
         return np.asarray(np.arange(len(predictions)) == own, np.float64)
     predictions[own] = site.memory["left_out"]
-    return personal_weights(predictions, rows.y)
+    return mixture_weights(predictions) if rows.classes else personal_weights(predictions, rows.y)
 
 
 def _fitted(site: Site, rows: RegressionRows) -> Float64[np.ndarray, "n"]:
@@ -204,7 +207,7 @@ def _decode_usable(ask: Exchange, site: Site, p: int) -> tuple[list[BaseEstimato
     from protocols.models import ModelError, decode_models, n_features
 
     models, places = [], []
-    for place, model in enumerate(decode_models(ask.models)):
+    for place, model in enumerate(decode_models(ask.models, [len(places) for places in ask.places])):
         if isinstance(model, ModelError):
             logger.warning("site %s: the model of %s is refused: %s", site.name, ask.learners[place], model)
         elif n_features(model) != p:
@@ -241,13 +244,17 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
     _check_combinations(ask)
     commit_to(site, ask)
     rows = learner_rows(site, ask.standardize)
+    if rows.classes and (ask.coefficients.shape[1] or ask.models):
+        raise SiteFault(Fault.MALFORMED_ASK, "classes have no pooled regression, and no model of pooled rows")
     n_test = len(rows.y_test) if len(rows.y_test) >= site.policy.at_least(FEWEST_HELD_OUT) else 0
     answer = exact = _no_errors(len(ask.combinations))
     if n_test:
         disclosure = Disclosure.of(site, rows)
         with single_threaded():
             combined = _combine(ask, site, rows, disclosure)
-            exact = _errors(ask, site, rows, combined, Disclosure.of_trusted_center())
+            exact = _errors(ask, site, rows, combined, Disclosure.of_trusted_center(disclosure.loss))
+            if rows.classes:
+                exact = with_scores(ask, site, rows, exact)
             answer = _errors(ask, site, rows, combined, disclosure) if disclosure.floor else exact
     save_result(ask, site, rows.features, exact)
     for name in list(site.memory):

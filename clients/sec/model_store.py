@@ -15,6 +15,7 @@ from clients.site import Site
 from common.csv_text import Column, csv_text
 from common.files import encode_text
 from numerics.sec.recommendation import recommend
+from numerics.shared.classification import SCORES
 from protocols.sec.payloads import Errors, Predict
 from protocols.wire.faults import Fault, SiteFault
 
@@ -106,14 +107,24 @@ def _save_answers(ask: Predict, site: Site, errors: Errors) -> None:
         dict(zip(names, values.tolist(), strict=True)),
         dict(zip(names, errors.deviations[places].tolist(), strict=True)),
         errors.n_test,
+        squared=not errors.scores.size,
     )
+    scores: dict[str, Column] = {
+        name: np.where(column < 0, np.nan, column)
+        for name, column in zip(SCORES, errors.scores[places].T if errors.scores.size else (), strict=False)
+        if name != "log_loss"
+    }
+    thresholds = site.memory.get("thresholds", np.zeros(0))
+    if np.isfinite(thresholds).any():
+        scores["threshold"] = thresholds[places]  # chosen on the held-out rows, so it is not judged on them
     _write_table(
         site,
         "answers.csv",
         {
             "prediction": names,
-            "mean_squared_error": values,
+            "log_loss" if scores else "mean_squared_error": values,
             "standard_error_of_difference_to_cluster": errors.deviations[places],
+            **scores,
             "recommended": ["yes" if name == best else "" for name in names],
         },
     )

@@ -10,7 +10,9 @@ import numpy as np
 from clients.data import DataError, Table, cell_name, load
 from clients.data.columns import Tables, check_alike
 from clients.data.regression import input_names, regression_rows
+from clients.data.target import check_targets
 from numerics.shared.regression_rows import RegressionRows
+from protocols.sec.settings import Settings
 
 FEWEST_HELD_OUT = 5
 """Fewest held-out rows whose error may leave the site: the error on one row would be that row's error."""
@@ -61,8 +63,9 @@ def open_shard(config: Mapping[str, object]) -> RegressionRows:
 
 
 def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
-    """Refuse tables of sites that cannot learn together: every site needs the target and the same inputs."""
+    """Refuse tables of sites that cannot learn together: all need the same inputs, and the same kind of target."""
     check_alike(tables, lambda table: input_names(table, config))
+    check_targets(tables, config, Settings.tasks)
 
 
 def rows_of(table: Table, config: Mapping[str, object]) -> RegressionRows:
@@ -77,7 +80,7 @@ def rows_of(table: Table, config: Mapping[str, object]) -> RegressionRows:
     >>> rows_of(table, {"target": "y"}).features
     ('x',)
     """
-    rows = regression_rows(table, config)
+    rows = regression_rows(table, config, Settings.tasks)
     n_test = n_held_out(rows.n, config)
     if rows.n - n_test < 2:
         raise DataError(

@@ -46,8 +46,10 @@ _EXACT = 1e-6
 """Share of a column's range by which a number that was read may be off."""
 _TABLES = 50
 """Tables of prices that are asked for in a run."""
-_AT_ONCE = 8
+_AT_ONCE = 3
 """Tables of prices in an ask whose sums are compared."""
+_MOST_TABLES = 120
+"""Tables of prices whose sums are averaged in a run."""
 
 
 def true_rows(rows: GroupedRows) -> Float64[np.ndarray, "n d"]:
@@ -105,7 +107,12 @@ def _read(
     corrections = np.zeros((1, *shift.shape), np.int64)
     corrections[0, number % len(shift)] = [-1, 1]
     centers = low + span * np.stack([np.zeros_like(low), _FAR * direction])
-    final = {"shift": shift, "temperature": LEAST_TEMPERATURE, "sites": (site.name,), "corrections": corrections}
+    final: dict[str, Any] = {
+        "shift": shift,
+        "temperature": LEAST_TEMPERATURE,
+        "sites": (site.name,),
+        "corrections": corrections,
+    }
     answer = site.ask(
         Settle(**asdict(_WHOLE), groups=summary.groups, centers=centers, scale=span, plain=centers[:1], **final)
     )
@@ -218,28 +225,52 @@ def _cumulative(site: AttackedSite, summary: Summary, column: int) -> tuple[list
 def sums_apart(site: AttackedSite) -> Claims:
     """Centers that move: sums of the rows on one side of two borders that have one row between them differ by it."""
     span, d = _spans(site), site.ranges.shape[1]
+    borders = (np.arange(_TABLES) + 0.5) / _TABLES
+    sums = _sums_between(site, [(-1.0, border) for border in borders.tolist()]) if site.start_run() else []
+    found = [span * (after - before) for (n, before), (more, after) in itertools.pairwise(sums) if more - n == 1]
+    return _claims(found, span, f"borders with one row between them: {len(found)}") if sums else Claims.none(d)
+
+
+def sums_averaged(site: AttackedSite) -> Claims:
+    """The same row in many sums of other rows, whose rounding differs: the mean difference is nearly the row."""
+    span, d = _spans(site), site.ranges.shape[1]
     if not site.start_run():
         return Claims.none(d)
     summary = site.ask(Summarize(**asdict(_WHOLE)))
-    if not isinstance(summary, Summary):
+    edges, rows = _cumulative(site, summary, 0) if isinstance(summary, Summary) else ([], np.zeros(0, np.int64))
+    lone = [place for place in np.flatnonzero(np.diff(rows) == 1).tolist() if rows[place] > rows[-1] / 2]
+    if not lone:
         return Claims.none(d)
-    sums: dict[float, tuple[float, Float64[np.ndarray, "d"]]] = {}
-    centers = np.repeat(site.ranges[:1], 2, axis=0)
-    centers[1, 0] += span[0]
-    borders = (np.arange(_TABLES * _AT_ONCE) + 0.5) / (_TABLES * _AT_ONCE)
-    for own in np.array_split(borders, _TABLES):
-        # Of two centers at 0 and 1, a price of ``1 - 2 b`` of the first puts the border at b.
-        shifts = np.zeros((len(own), len(summary.groups), 2))
-        shifts[:, :, 0] = (1 - 2 * own)[:, np.newaxis]
+    below, above = edges[lone[0]], edges[lone[0] + 1]
+    lows = np.linspace(0.0, below, _MOST_TABLES // 2, endpoint=False).tolist()
+    sums = _sums_between(site, [(low, border) for low in lows for border in (below, above)])
+    pairs = [(after - before) for (_, before), (_, after) in zip(sums[::2], sums[1::2], strict=False)]
+    row = [span * np.mean(pairs, axis=0)] if pairs else []
+    return _claims(row, span, f"pairs of sums that differ by the same row: {len(pairs)}")
+
+
+def _sums_between(
+    site: AttackedSite, borders: Sequence[tuple[float, float]]
+) -> list[tuple[int, Float64[np.ndarray, "d"]]]:
+    """Return numbers and sums of the rows between two borders in the first column, until the site refuses.
+
+    Of three centers at 0, 1 and 2, prices of ``1 - 2 a`` of the first and ``2 b - 3`` of the last put the borders at a
+    and b.
+    """
+    span = _spans(site)
+    summary = site.ask(Summarize(**asdict(_WHOLE)))
+    centers = site.ranges[0] + np.arange(3.0)[:, np.newaxis] * span * np.eye(len(span))[0]
+    found: list[tuple[int, Float64[np.ndarray, "d"]]] = []
+    for start in range(0, len(borders) if isinstance(summary, Summary) else 0, _AT_ONCE):
+        own = np.array(borders[start : start + _AT_ONCE])
+        shifts = np.zeros((len(own), len(summary.groups), 3))
+        shifts[:, :, 0], shifts[:, :, 2] = (1 - 2 * own[:, :1]), (2 * own[:, 1:] - 3)
         answer = site.ask(Refine(**asdict(_WHOLE), groups=summary.groups, centers=centers, scale=span, shifts=shifts,
                                  temperatures=np.full(len(own), LEAST_TEMPERATURE), plain=centers))  # fmt: skip
         if not isinstance(answer, Moments):
             break
-        rows = answer.masses.sum(axis=1)[:, 0].tolist()
-        sums |= {border: (n, total[0]) for border, n, total in zip(own.tolist(), rows, answer.sums, strict=True)}
-    steps = itertools.pairwise(sums[border] for border in sorted(sums))
-    found = [span * (after - before) for (n, before), (more, after) in steps if round(more - n) == 1]
-    return _claims(found, span, f"borders with one row between them: {len(found)}")
+        found += list(zip(answer.whole.sum(axis=1)[:, 1].tolist(), answer.sums[:, 1], strict=True))
+    return found
 
 
 ATTACKS: Mapping[str, Attack] = {
@@ -247,5 +278,6 @@ ATTACKS: Mapping[str, Attack] = {
     "two summaries": two_summaries,
     "histogram by prices": histogram_by_prices,
     "sums apart": sums_apart,
+    "sums averaged": sums_averaged,
 }
 """By name (`consilience.attack.interface`)."""

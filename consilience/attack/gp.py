@@ -42,10 +42,12 @@ class _Center:
         Number of nearest rows that predict a point; 0: all rows do.
     starts : int
         Number of starting points.
+    joint : bool
+        Whether the site is asked about the landmarks, too.
     """
 
-    def __init__(self, site: AttackedSite, nearest: int = 0, starts: int = _STARTS) -> None:
-        self.site, self.n_points, self.starts = site, 0, starts
+    def __init__(self, site: AttackedSite, nearest: int = 0, starts: int = _STARTS, *, joint: bool = False) -> None:
+        self.site, self.n_points, self.starts, self.joint = site, 0, starts, joint
         self.max_rows, self.nearest = 2 if nearest else _MAX_ROWS, nearest
         self.moments: Moments | None = None
         if site.start_run():
@@ -76,7 +78,7 @@ class _Center:
         """Ask for predictions of the site's first expert."""
         assert self.moments is not None  # noqa: S101 - every caller has checked them
         d = points.shape[1]
-        self.n_points += len(points)
+        self.n_points += len(points) * (1 + _LANDMARKS * self.joint)
         none = [np.zeros((0, d))] * (len(self.moments.counts) - 1)
         answer: Any = self.site.ask(
             Predict(
@@ -96,6 +98,7 @@ class _Center:
                 shared_rows=0,
                 shared_x=np.zeros((0, d)),
                 shared_y=np.zeros(0),
+                joint=self.joint,
             )
         )
         return answer if isinstance(answer, Predictions) else None
@@ -119,6 +122,26 @@ class _Center:
         steps = np.zeros((len(explained), len(self.lengths)))
         steps[:, active] = np.clip(solution[:, 1:, 0], -3.0, 3.0) * self.lengths[active]
         return steps
+
+    def look_around(
+        self, answer: Predictions, points: Float64[np.ndarray, "q d"]
+    ) -> tuple[Float64[np.ndarray, "q d"], Float64[np.ndarray, "q"], Bool[np.ndarray, "q"]]:
+        """Return the landmark of each point about which the site's rows say most, the mean there, and if it is much."""
+        share = answer.explained[0] / self.prior
+        places = np.concatenate(
+            [(self.to_point / self.prior)[:, np.newaxis], self.factor / np.sqrt(self.prior)], axis=1
+        )
+        left = np.zeros((len(points), 1 + _LANDMARKS, 1 + _LANDMARKS))
+        rows, columns = np.triu_indices(_LANDMARKS)
+        left[:, rows + 1, columns + 1] = left[:, columns + 1, rows + 1] = answer.further_unknown[0]
+        left[:, 0, 0] = 1 - share
+        left[:, 0, 1:] = left[:, 1:, 0] = -answer.features[0] * np.sqrt(share * (1 - share))[:, np.newaxis]
+        means = np.concatenate([answer.mean[0][:, np.newaxis] / np.sqrt(self.prior), answer.further_mean[0]], axis=1)
+        there = means @ places.T * np.sqrt(self.prior)
+        explained = 1 - np.einsum("za,qab,zb->qz", places, left, places)
+        best = explained.argmax(axis=1)
+        each = np.arange(len(points))
+        return points + self.offsets[best], there[each, best], explained[each, best] > 0.5
 
 
 def _read(center: _Center) -> Claims:
@@ -181,11 +204,41 @@ def _third(center: _Center) -> Claims:
     return _read(center)
 
 
+def surroundings(site: AttackedSite) -> Claims:
+    """Short lengths, hardly any noise, and answers about 32 landmarks around each point, of which the best is taken."""
+    center = _Center(site, starts=_STARTS // 16, joint=True)
+    if center.moments is None:
+        return Claims.none(site.ranges.shape[1], "the site takes no part")
+    d = len(center.moments.features)
+    center.set_model(np.full(d, 0.3), 1.0, 1e-2)
+    unit, points = center.units.scale, np.random.default_rng(1).normal(size=(center.starts, d))
+    rows = np.zeros((0, d + 1))
+    for _ in range(2):
+        answer = center.predict(points)
+        if answer is None:
+            break
+        points, outputs, much = center.look_around(answer, points)
+        found = np.column_stack(
+            [points * unit + center.units.mean, outputs * center.units.y_scale + center.units.y_mean]
+        )
+        rows = np.concatenate([rows, found[much]])
+    if not len(rows):
+        return Claims.none(d + 1, f"points asked: {center.n_points}")
+    most = int(center.moments.counts[0])
+    claims = Claims.points(_select_agreed(rows, site.ranges, most), _TOLERANCE * np.ptp(site.ranges, axis=0))
+    return replace(claims, notes=[f"points asked: {center.n_points}"])
+
+
 def neighbors(site: AttackedSite) -> Claims:
     """As `plausible`, of the fewest nearest rows that a site predicts from."""
     center = _Center(site, FEWEST_NEAREST, _NEAREST_STARTS)
     return _third(center) if center.moments else Claims.none(site.ranges.shape[1], "the site takes no part")
 
 
-ATTACKS: Mapping[str, Attack] = {"isolation": isolation, "plausible": plausible, "neighbors": neighbors}
+ATTACKS: Mapping[str, Attack] = {
+    "isolation": isolation,
+    "plausible": plausible,
+    "neighbors": neighbors,
+    "surroundings": surroundings,
+}
 """By name (`consilience.attack.interface`)."""

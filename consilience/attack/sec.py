@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, UInt8
@@ -12,9 +13,10 @@ from jaxtyping import Float64, UInt8
 from clients.sec.disclosure import MOST_REPETITIONS
 from consilience.attack.interface import Attack, Claims
 from consilience.attack.site import AttackedSite
+from numerics.shared.classes import SMALLEST_PROBABILITY
 from numerics.shared.regression_rows import RegressionRows
 from protocols.models import encode_model
-from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict, Select
+from protocols.sec.payloads import MOST_ROWS, Errors, Exchange, Fitted, Losses, Predict, Select
 
 _LEAF = -1
 _LARGEST = 2.0**40
@@ -80,6 +82,27 @@ class Boxes:
     def model(self, values: Mapping[int, float]) -> UInt8[np.ndarray, "bytes"]:
         """Return the tree as a site would send it, with these values by box, and 0 in all other boxes."""
         from sklearn.tree import DecisionTreeRegressor
+
+        leaves = np.zeros((len(self.left), 1, 1))
+        for box, value in values.items():
+            leaves[box] = value
+        model = DecisionTreeRegressor()
+        model.tree_, model.n_outputs_, model.n_features_in_ = self._tree(leaves), 1, len(self.width)
+        return encode_model(model)
+
+    def classifier(self, box: int, sure: int, share: float, k: int) -> UInt8[np.ndarray, "bytes"]:
+        """Return the tree as a classifier that gives one of k classes this share in a box, and all alike elsewhere."""
+        from sklearn.tree import DecisionTreeClassifier
+
+        leaves = np.full((len(self.left), 1, k), 1 / k)
+        leaves[box] = (1 - share) / (k - 1)
+        leaves[box, 0, sure] = share
+        model = DecisionTreeClassifier()
+        model.tree_, model.n_outputs_, model.n_features_in_ = self._tree(leaves), 1, len(self.width)
+        model.classes_, model.n_classes_ = np.arange(k), k
+        return encode_model(model, k)
+
+    def _tree(self, leaves: Float64[np.ndarray, "n 1 k"]) -> Any:
         from sklearn.tree._tree import NODE_DTYPE, Tree
 
         n, p = len(self.left), len(self.width)
@@ -90,14 +113,9 @@ class Boxes:
         depth = np.zeros(n, np.int64)
         for parent in np.flatnonzero(left != _LEAF):  # children come after their parents
             depth[left[parent] : left[parent] + 2] = depth[parent] + 1
-        leaves = np.zeros((n, 1, 1))
-        for box, value in values.items():
-            leaves[box] = value
-        tree = Tree(p, np.ones(1, np.int64), 1)
+        tree = Tree(p, np.full(1, leaves.shape[2]), 1)
         tree.__setstate__({"max_depth": int(depth.max()), "node_count": n, "nodes": nodes, "values": leaves})
-        model = DecisionTreeRegressor()
-        model.tree_, model.n_outputs_, model.n_features_in_ = tree, 1, p
-        return encode_model(model)
+        return tree
 
 
 # -- asks -------------------------------------------------------------------------------------------------------------
@@ -111,17 +129,25 @@ class _Center:
         low, high = site.ranges[:, :-1]
         margin = np.where(high > low, 0.01 * (high - low), 1.0)
         self.boxes = Boxes(low - margin, high + margin)
-        self.n_models, self.holdout = 0, 0.0
+        self.n_models, self.holdout, self.refusal = 0, 0.0, "the site takes no part"
         self.fitted: Fitted | None = None
 
-    def start(self, holdout: float = 0.0) -> bool:
-        """Start a run in which the site holds this share of its rows out."""
+    def start(self, holdout: float = 0.0, *, classes: bool = False) -> bool:
+        """Start a run in which the site holds this share of its rows out; `classes`: the attack also is for classes."""
         self.holdout = holdout
         select = Select("lr", "half-half", "model", 5, "fitted", moments=False)
         if not self.site.start_run({"sec.holdout": holdout}):
             return False
         self.fitted = self.site.ask(select)
+        if self.fitted is not None and self.fitted.classes and not classes:
+            self.refusal = "its models predict amounts, and the site's outcome is a class"
+            return False
         return self.fitted is not None
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The site's classes."""
+        return self.fitted.classes if self.fitted else ()
 
     @property
     def n(self) -> int:
@@ -133,8 +159,11 @@ class _Center:
         self.n_models += len(models)
         names = tuple(f"m{self.n_models}-{place}" for place in range(len(models)))
         ask = Exchange(names, tuple(models), "model", keep=keep)
+        if k := len(self.classes):
+            everything, rows = tuple(np.arange(k) for _ in models), np.full(len(models), MOST_ROWS)
+            ask = replace(ask, classes=self.classes, places=everything, rows=rows)
         answer = self.site.ask(ask)
-        if answer is None and self.start(self.holdout):  # another run may get an answer
+        if answer is None and self.start(self.holdout, classes=bool(self.classes)):  # another run may get an answer
             answer = self.site.ask(ask)
         if not isinstance(answer, Losses):
             return np.full(len(models), np.nan)
@@ -166,7 +195,7 @@ def bisection(site: AttackedSite) -> Claims:
     """Leaves of 2^40 and more let one error hold many counts; boxes with rows are cut again and again."""
     center = _Center(site)
     if not center.start():
-        return Claims.none(site.ranges.shape[1], "the site takes no part")
+        return Claims.none(site.ranges.shape[1], center.refusal)
     boxes, n, values = center.boxes, center.n, _values(center.n)
     counts, active = {0: n}, [0]
     while active and site.n_asks < _MOST_ASKS:
@@ -208,8 +237,8 @@ def _claims(center: _Center, counts: Mapping[int, int]) -> Claims:
 def strips(site: AttackedSite) -> Claims:
     """Pairs of trees that differ by a strip, all in one ask; answers for the same boundary are averaged."""
     center = _Center(site)
-    if not center.start():
-        return Claims.none(site.ranges.shape[1], "the site takes no part")
+    if not center.start(classes=True):
+        return Claims.none(site.ranges.shape[1], center.refusal)
     return _strips(center, _boundaries(site)[1:-1], _MODELS // _STRIPS)
 
 
@@ -219,11 +248,11 @@ def strip_a_run(site: AttackedSite) -> Claims:
     boundaries = _boundaries(site)
     claims = []
     for low, high in pairwise(boundaries[1:-1].tolist()):
-        if not center.start():
+        if not center.start(classes=True):
             break
         claims.append(_strips(center, np.array([low, high]), _MODELS // 2))
     if not claims:
-        return Claims.none(site.ranges.shape[1], "the site takes no part")
+        return Claims.none(site.ranges.shape[1], center.refusal)
     low, high, counts = ([getattr(each, name) for each in claims] for name in ("low", "high", "counts"))
     return Claims(np.concatenate(low), np.concatenate(high), np.concatenate(counts), [center.note])
 
@@ -236,13 +265,7 @@ def _boundaries(site: AttackedSite) -> Float64[np.ndarray, "b"]:
 
 def _strips(center: _Center, boundaries: Float64[np.ndarray, "b"], repeats: int) -> Claims:
     """Count the rows between neighboring boundaries of the first column, from the counts beyond each boundary."""
-    models = []
-    for boundary in boundaries:
-        boxes = Boxes(center.boxes.first_low, center.boxes.first_high)
-        _, beyond = boxes.cut(0, 0, float(boundary))
-        models += [boxes.model({beyond: _LARGEST * (1 + place / 1000)}) for place in range(repeats)]
-    values = np.tile(_LARGEST * (1 + np.arange(repeats) / 1000), len(boundaries))
-    means = (center.sums(models) / values**2).reshape(len(boundaries), repeats).mean(axis=1)
+    means = _counts_of_classes(center, boundaries, repeats) if center.classes else _counts(center, boundaries, repeats)
     counts = np.nan_to_num(means[:-1] - means[1:]).round().astype(np.int64)
     bounds = np.full((2, len(counts), center.site.ranges.shape[1]), np.inf)
     bounds[0] = -np.inf
@@ -251,11 +274,39 @@ def _strips(center: _Center, boundaries: Float64[np.ndarray, "b"], repeats: int)
     return Claims(bounds[0], bounds[1], counts, [center.note])
 
 
+def _counts(center: _Center, boundaries: Float64[np.ndarray, "b"], repeats: int) -> Float64[np.ndarray, "b"]:
+    """Return the rows beyond each boundary, by leaves that are far off there."""
+    models = []
+    for boundary in boundaries:
+        boxes = Boxes(center.boxes.first_low, center.boxes.first_high)
+        _, beyond = boxes.cut(0, 0, float(boundary))
+        models += [boxes.model({beyond: _LARGEST * (1 + place / 1000)}) for place in range(repeats)]
+    values = np.tile(_LARGEST * (1 + np.arange(repeats) / 1000), len(boundaries))
+    return np.asarray((center.sums(models) / values**2).reshape(len(boundaries), repeats).mean(axis=1))
+
+
+def _counts_of_classes(center: _Center, boundaries: Float64[np.ndarray, "b"], repeats: int) -> Float64[np.ndarray, "b"]:
+    """Return the rows beyond each boundary, by leaves that are sure of one class each there, and of none elsewhere.
+
+    The k losses of a row beyond it, one for each class, sum to the same whatever its class is.
+    """
+    k = len(center.classes)
+    rounds = max(1, repeats // k)
+    models = []
+    for boundary in boundaries:
+        boxes = Boxes(center.boxes.first_low, center.boxes.first_high)
+        _, beyond = boxes.cut(0, 0, float(boundary))
+        models += [boxes.classifier(beyond, c, 1 - 1e-7 * (1 + t), k) for t in range(rounds) for c in range(k)]
+    sums = center.sums(models).reshape(len(boundaries), rounds, k).sum(axis=2).mean(axis=1)
+    anywhere, beyond_it = k * np.log(k), -(k - 1) * np.log(SMALLEST_PROBABILITY)
+    return np.asarray((sums - center.n * anywhere) / (beyond_it - anywhere))
+
+
 def held_out(site: AttackedSite) -> Claims:
     """Leaves count rows as in bisection, also among the held-out rows, on which each model is evaluated alone."""
     center = _Center(site)
     if not center.start(holdout=0.2):
-        return Claims.none(site.ranges.shape[1], "the site takes no part")
+        return Claims.none(site.ranges.shape[1], center.refusal)
     boxes, values = center.boxes, _values(center.n)
     active = [0]
     while len(active) < 3 * len(values):
@@ -286,7 +337,7 @@ def spread(site: AttackedSite) -> Claims:
     """Leaves count held-out rows by the standard error of a difference: its square is a mean of fourth powers."""
     center = _Center(site)
     if not center.start(holdout=0.2):
-        return Claims.none(site.ranges.shape[1], "the site takes no part")
+        return Claims.none(site.ranges.shape[1], center.refusal)
     boxes = center.boxes
     halves = boxes.cut(0)
     center.sums([boxes.model({half: _LARGEST}) for half in halves], keep=True)
@@ -315,8 +366,9 @@ def thresholds(site: AttackedSite) -> Claims:
     answer = site.ask(Select("hgb(max_iter=1000)", "half-half", "model", 5, "fitted", moments=False))
     if not isinstance(answer, Fitted):
         return Claims.none(q, "the site sends no model")
-    trees = [tree.nodes for [tree] in getattr(decode_model(answer.model), "_predictors", [])]
-    nodes: np.ndarray = np.concatenate([each[each["is_leaf"] == 0] for each in trees]) if trees else np.zeros(0)
+    steps = getattr(decode_model(answer.model, len(answer.classes)), "_predictors", [])
+    trees: list[Any] = [tree.nodes for step in steps for tree in step]
+    nodes: Any = np.concatenate([nodes[nodes["is_leaf"] == 0] for nodes in trees]) if trees else np.zeros(0)
     low, high = [], []
     for column in range(q - 1 if len(nodes) else 0):
         cuts = np.unique(nodes["num_threshold"][nodes["feature_idx"] == column])

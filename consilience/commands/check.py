@@ -63,7 +63,9 @@ def _is_of_several(data: str) -> bool:
 
 def _site_lines(protocol: str, config: Mapping[str, Any], policy: Path | None) -> list[str]:
     """Return what of a site's data would be used, what would leave, and what policy and budget refuse."""
-    lines: list[str] = registry.room(protocol, "check").check_lines(config)
+    from clients.data.advice import advice_lines
+
+    lines: list[str] = [*registry.room(protocol, "check").check_lines(config), *advice_lines(config)]
     if policy is not None:
         shard = registry.room(protocol, "shard").open_shard(config)
         lines += ["", *_policy_lines(policy, protocol, shard, config)]

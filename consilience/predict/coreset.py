@@ -16,7 +16,10 @@ from numerics.coreset.fairness.assignment import fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.shared.distances import squared_distances
 from numerics.shared.threads import single_threaded
+from protocols.coreset import settings as run_settings
 from protocols.coreset.payloads import LARGEST
+from strategies.coreset.fairness import Fairness
+from strategies.errors import FusionError
 
 RULES = ("fair", "nearest", "points")
 
@@ -59,15 +62,20 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
             cluster = _of_nearest_points(x, _groups_of_run(group, names, arrays, table, sensitive), arrays)
         else:
             cluster = squared.argmin(axis=1)
-        bounds = None
+        bounds, fairness = None, Fairness.of(run_settings.Settings.of(config))
         if sensitive:
-            bounds = Bounds.of(np.bincount(group) / table.n, float(arrays["balance"]))
+            try:
+                bounds = fairness.bounds(names, np.bincount(group))
+            except FusionError as error:
+                raise RequestError(f"{table.source}: {error}") from None
         if rule == "fair" and bounds is not None:
             cluster = fair_assignment(squared, np.ones(table.n, np.int64), group, bounds).center
     distance = np.sqrt(squared[np.arange(table.n), cluster])
     counts = np.zeros((len(arrays["centers"]), max(len(names), 1)), np.int64)
     np.add.at(counts, (cluster, group), 1)
-    lines = _lines(rule, counts, names, bounds)
+    names, members = fairness.bounded(names) if bounds is not None else ((), np.zeros((0, counts.shape[1]), bool))
+    furthest = bounds.violation(counts) if bounds is not None else 0.0
+    lines = _lines(rule, counts @ members.T, counts.sum(axis=1), names, bounds, furthest)
     if config.get("sensitive") and not sensitive:
         lines.insert(0, f"{table.source} has no column {config['sensitive']!r}: nothing is said of groups")
     return Predictions({"cluster": cluster, "distance": distance}, lines)
@@ -117,14 +125,21 @@ def _of_nearest_points(
     return cluster
 
 
-def _lines(rule: str, counts: Int64[np.ndarray, "k H"], names: Sequence[str], bounds: Bounds | None) -> list[str]:
-    """Return the rows of each cluster, and each group's share of them beside its bounds."""
+def _lines(
+    rule: str,
+    counts: Int64[np.ndarray, "k G"],
+    sizes: Int64[np.ndarray, "k"],
+    names: Sequence[str],
+    bounds: Bounds | None,
+    furthest: float,
+) -> list[str]:
+    """Return the rows of each cluster, and the shares of what has bounds beside these."""
     rules = {
         "fair": "rule fair: to the centers at least cost, with every group's share within its bounds (whole rows)",
         "nearest": "rule nearest: each row to its nearest center, whatever its group",
         "points": "rule points: each row to where the nearest point of its group went",
     }
-    lines, sizes = [rules[rule]], counts.sum(axis=1)
+    lines = [rules[rule]]
     printed = [] if bounds is None else list(enumerate(names))[:_PRINTED]
     for cluster, size in enumerate(sizes.tolist()):
         shares = [f"{name} {counts[cluster, h] / size:.3f}" for h, name in printed] if size else []
@@ -133,5 +148,5 @@ def _lines(rule: str, counts: Int64[np.ndarray, "k H"], names: Sequence[str], bo
         allowed = [f"{name} {bounds.low[h]:.3f} to {bounds.high[h]:.3f}" for h, name in printed]
         rest = f", and {len(names) - _PRINTED} more groups" if len(names) > _PRINTED else ""
         lines.append(f"bounds of these {sizes.sum()} rows: {', '.join(allowed)}{rest}")
-        lines.append(f"furthest from its bounds: {bounds.violation(counts):.2f} rows")
+        lines.append(f"furthest from its bounds: {furthest:.2f} rows")
     return lines

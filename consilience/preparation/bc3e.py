@@ -1,7 +1,8 @@
 """Labels for bc3e from raw rows: classifiers fitted at the sites, and clusterings that all sites share.
 
-All is done in one place, as a simulation is: rows of several sites in one folder. What would cross between real sites
-are fitted classifiers, if they are exchanged, and the summaries of a run of `coreset` for each clustering.
+With the rows of several sites in one folder, all is done in one place, as a simulation is. Real sites prepare their own
+rows, each by itself: what crosses between them are files of fitted classifiers (`Options.models`), and the summaries of
+a run of `coreset` for each clustering, which leaves each site the clusters of its rows (`Options.clusterings`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
@@ -21,8 +23,11 @@ from common import settings
 from common.csv_text import csv_text
 from common.files import encode_text
 from common.settings import ConfigError, at_least, setting
+from common.skops_import import skops_io
 
 CLASSIFIERS = ("bayes", "discriminant", "logistic", "neighbors", "tree")
+SENT = ("bayes", "discriminant", "logistic")
+"""Classifiers that may go to other sites: neighbors hold rows, and a forged tree could read its receiver's memory."""
 _ALL = "_all"
 """Column of the one group of a clustering that is not fair to several."""
 
@@ -38,6 +43,16 @@ class Options(settings.Settings):
     classifiers: str = setting("logistic discriminant tree", f"some of {', '.join(CLASSIFIERS)}")
     clusters: str = setting("1 2 4", "numbers of clusters of the clusterings, in multiples of the number of classes")
     exchange: bool = setting(True, "every site's classifiers label the rows of all sites; false: of their own site")
+    models: str = setting(
+        "",
+        "folder of fitted classifiers: own ones are written there, and all that are there label the rows",
+        words="none",
+    )
+    clusterings: str = setting(
+        "",
+        "files of the clusters of one site's rows, as coreset writes them, in place of own clusterings",
+        words="none",
+    )
     seed: int = setting(0, "seed of trees and clusterings", at_least(0))
 
 
@@ -76,15 +91,21 @@ def prepare(tables: Mapping[str, Table], options: Options, folder: Path) -> list
     """
     if not options.target:
         raise ConfigError("target is not set: name the column of the classes, empty where a row has none")
-    names = _some(options.classifiers, CLASSIFIERS)
+    names = _some(options.classifiers, SENT if options.models else CLASSIFIERS)
     multiples = [int(each) for each in options.clusters.split() if each.isdigit() and int(each)]
     if len(multiples) != len(options.clusters.split()):
         raise ConfigError(f"clusters={options.clusters!r}: write whole numbers from 1 on, as in '1 2 4'")
     features = _features(next(iter(tables.values())), options)
     sites = {site: _site(table, features, options.target) for site, table in tables.items()}
     k = max(int(each.y.max(initial=-1)) for each in sites.values()) + 1
-    lines, labels = _classify(sites, names, options)
-    for multiple in multiples:
+    given = split_patterns(options.clusterings)
+    if given and len(sites) > 1:
+        raise ConfigError(f"clusterings={options.clusterings!r} are of one site's rows; prepare each site by itself")
+    lines, labels = _classify(sites, features, names, options)
+    for file in map(Path, given):
+        (site,) = sites
+        labels[site][f"cluster_{file.stem}"] = _read_clusters(file, sites[site].table, options.id)
+    for multiple in () if given else multiples:
         size = k * multiple
         for site, column in _cluster(sites, features, size, options.seed).items():
             labels[site][f"cluster_{size}"] = column
@@ -94,7 +115,7 @@ def prepare(tables: Mapping[str, Table], options: Options, folder: Path) -> list
         columns = {**{name: each.table.column(name) for name in kept}, **labels[site]}
         unlabeled = {name: np.asarray(values)[each.y < 0] for name, values in columns.items()}
         (folder / f"{site}.csv").write_bytes(encode_text(csv_text(unlabeled)))
-    lines.append(f"clusterings of all {sum(len(each.y) for each in sites.values())} rows: {len(multiples)}")
+    lines.append(f"clusterings of {sum(len(each.y) for each in sites.values())} rows: {len(given or multiples)}")
     sets = "".join(f" --set {key}={value}" for key, value in (("id", options.id), ("truth", options.truth)) if value)
     return [*lines, f"next: consilience run --protocol bc3e --data {folder}{sets}"]
 
@@ -144,11 +165,11 @@ def _classifier(name: str, seed: int) -> Any:
 
 
 def _classify(
-    sites: Mapping[str, _Site], names: Sequence[str], options: Options
+    sites: Mapping[str, _Site], features: Sequence[str], names: Sequence[str], options: Options
 ) -> tuple[list[str], dict[str, dict[str, Any]]]:
     """Fit every classifier at every site with labeled rows of two classes, and label the rows."""
     labels: dict[str, dict[str, Any]] = {site: {} for site in sites}
-    lines = []
+    lines, fitted = [], {}
     for teacher, own in sites.items():
         known = own.y >= 0
         classes = np.unique(own.y[known])
@@ -158,13 +179,39 @@ def _classify(
         lines.append(f"{teacher}: {len(names)} classifiers from {known.sum()} labeled rows of {len(classes)} classes")
         for name in names:
             model = _classifier(name, options.seed).fit(own.x[known], own.y[known])
-            for site in sites if options.exchange else [teacher]:
+            fitted[f"{teacher}_{name}"] = model
+            for site in sites if options.exchange and not options.models else [teacher]:
                 labels[site][f"class_{teacher}_{name}"] = model.predict(sites[site].x)
+    if options.models:
+        exchanged = _exchange(fitted, Path(options.models).expanduser(), features)
+        lines.append(f"{options.models}: {len(exchanged)} classifiers, {len(fitted)} of them from here")
+        for site, rows in sites.items():
+            labels[site] = {f"class_{name}": model.predict(rows.x) for name, model in exchanged.items()}
     if not any(labels.values()):
         raise DataError(
             "no site has three labeled rows of two classes, so that no classifier can be fitted", "too-few-rows"
         )
     return lines, labels
+
+
+def _exchange(fitted: Mapping[str, Any], folder: Path, features: Sequence[str]) -> dict[str, Any]:
+    """Write classifiers into a folder, and return all that are there, by name, of types that skops trusts."""
+    from skops.io.exceptions import UntrustedTypesFoundException
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, model in fitted.items():
+        (folder / f"{name}.skops").write_bytes(skops_io().dumps(model))
+    models = {}
+    for file in sorted(folder.glob("*.skops")):
+        try:
+            model = skops_io().load(file)
+            width = model.n_features_in_
+        except (UntrustedTypesFoundException, BadZipFile, OSError, ValueError, LookupError, AttributeError) as error:
+            raise DataError(f"{file}: is no classifier that prepare wrote; remove it", "no-data-file") from error
+        if width != len(features):
+            raise DataError(f"{file}: has {width} features, not these {len(features)}; agree on features", "bad-shape")
+        models[file.stem] = model
+    return models
 
 
 # -- clusterings ------------------------------------------------------------------------------------------------------
@@ -187,3 +234,19 @@ def _cluster(
         )  # fmt: skip
         scale, centers = run.arrays["scale"], run.arrays["centers"]
     return {site: squared_distances(each.x / scale, centers / scale).argmin(axis=1) for site, each in sites.items()}
+
+
+def _read_clusters(file: Path, table: Table, entity: str) -> Int64[np.ndarray, "n"]:
+    """Read the clusters of a site's rows from the file that coreset writes at the site."""
+    try:
+        found = pd.read_csv(file, dtype={"entity": str})
+        clusters = found["cluster"].to_numpy(np.int64)
+        names = found["entity"].tolist()
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(
+            f"{file}: is no file of clusters with the columns entity and cluster, as coreset writes it", "no-data-file"
+        ) from error
+    numbers = [str(row) for row in range(table.n)]
+    if names not in (numbers, [str(name) for name in table.column(entity)] if entity else numbers):
+        raise DataError(f"{file}: does not name the {table.n} rows of {table.source}, in their order", "bad-shape")
+    return clusters

@@ -63,13 +63,69 @@ def table_names(classifiers: Iterable[str], clusterings: Iterable[str], *, confu
     return sorted([*clusterings, *(map(confusion_of, classifiers) if confusion else ())])
 
 
-def draws_of(n_clusterings: int) -> int:
-    """Return the number of draws of theta that a class counts for by default: three beside clusterings, else one.
+FOLLOWS = 0.2
+"""Association from which on clusterings are taken to follow the classes (docs/measurements.md)."""
+
+
+def draws_of(n_clusterings: int, association: float = 0.0) -> int:
+    """Return the number of draws of theta that a class counts for by default.
 
     With fewer draws, clusterings that do not follow classes overrule the classifiers; with more, those that do help
     less, and bad classifiers are not found out (docs/measurements.md).
+
+    Parameters
+    ----------
+    n_clusterings : int
+        Without one a class counts for one draw.
+    association : float
+        `association` of the clustering that has the largest: a class counts for two draws if that is `FOLLOWS` or
+        more, else for three.
     """
-    return 3 if n_clusterings else 1
+    if not n_clusterings:
+        return 1
+    return 2 if association >= FOLLOWS else 3
+
+
+def association(mass: Int64[np.ndarray, "k size"], bits: int) -> float:
+    """Compute how much a clustering says of the classes: the share of their entropy, beyond what chance explains.
+
+    This is Theil's uncertainty coefficient (1970) of the table of masses, its information less (k - 1) (size - 1) / 2n,
+    which n instances show where nothing depends on each other. Cells of clusters without a label do not count.
+
+    Parameters
+    ----------
+    mass : ndarray
+        ``T_m`` after a first E-step at equal rows of beta: the classes are those of the classifiers.
+    bits : int
+        Fineness of the grid.
+
+    Returns
+    -------
+    float
+        0 to 1.
+
+    Examples
+    --------
+    >>> association(np.array([[60, 0], [0, 40]]), bits=0) > 0.95
+    True
+    >>> association(np.array([[30, 30], [20, 20]]), bits=0)
+    0.0
+    """
+    counts = from_grid(mass[:, mass.any(axis=0)], bits)
+    n = counts.sum()
+    classes = counts.sum(axis=1)
+    if not n or np.count_nonzero(classes) < 2:
+        return 0.0
+    expected = np.outer(classes, counts.sum(axis=0)) / n
+    information = _entropy_sum(counts, expected) / n
+    entropy = _entropy_sum(classes, classes**2 / n) / n
+    chance = (len(mass) - 1) * (counts.shape[1] - 1) / (2 * n)
+    return float(np.clip((information - chance) / entropy, 0.0, 1.0))
+
+
+def _entropy_sum(counts: Float64[np.ndarray, "..."], expected: Float64[np.ndarray, "..."]) -> float:
+    seen = counts > 0
+    return float((counts[seen] * np.log(counts[seen] / expected[seen])).sum())
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

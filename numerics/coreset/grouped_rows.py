@@ -50,6 +50,8 @@ class GroupedRows:
         Names of the d columns.
     blocks : Callable
         ``blocks()`` reads all rows from the first to the last, block by block; every call yields the same blocks.
+    quick : bool
+        Whether that is as quick as reading numbers from a disk, so that no copy is of use.
 
     Examples
     --------
@@ -60,6 +62,7 @@ class GroupedRows:
 
     features: tuple[str, ...]
     blocks: Callable[[], Iterator[RowBlock]]
+    quick: bool = False
 
     @classmethod
     def of(

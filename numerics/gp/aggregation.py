@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
 from numerics.gp.expert import blocks
+from numerics.gp.joint_answers import combine
 from numerics.gp.npae import npae
 from numerics.gp.sketch import covariance_of
 
@@ -39,6 +40,8 @@ class ExpertPredictions:
     common : tuple or None
         Mean and explained variance ``(N,)`` of the communication expert ("grbcm"). Each of the K experts then has its
         rows in addition to its own.
+    further : ndarray or None
+        ``(N, K, A)`` answers about the landmarks as well, which NPAE then combines (`numerics.gp.joint_answers`).
 
     Examples
     --------
@@ -55,6 +58,7 @@ class ExpertPredictions:
     directions: Float[np.ndarray, "N K D"] | None = None
     covariance: Float64[np.ndarray, "N K K"] | None = None
     common: tuple[Float64[np.ndarray, "N"], Float64[np.ndarray, "N"]] | None = None
+    further: Float[np.ndarray, "N K A"] | None = None
 
     def at(self, points: Int64[np.ndarray, "n"], k: int | None = None) -> ExpertPredictions:
         """Return the predictions of the first k experts (by default all) at some of the points."""
@@ -65,6 +69,7 @@ class ExpertPredictions:
             None if self.directions is None else self.directions[points, :k],
             None if self.covariance is None else self.covariance[points, :k, :k],
             None if self.common is None else (self.common[0][points], self.common[1][points]),
+            None if self.further is None else self.further[points, :k],
         )
 
 
@@ -76,10 +81,13 @@ class FusedPrediction:
     ----------
     mean, variance : ndarray
         ``(N,)``; the variance includes the noise.
+    covariances : ndarray or None
+        ``(N, D + 1)`` of the function at each point with the values around it (`numerics.gp.joint_answers`).
     """
 
     mean: Float64[np.ndarray, "N"]
     variance: Float64[np.ndarray, "N"]
+    covariances: Float64[np.ndarray, "N D+1"] | None = None
 
 
 def aggregate(
@@ -129,6 +137,10 @@ def aggregate(
 def _dependent(predictions: ExpertPredictions, prior: Float64[np.ndarray, "N"], noise: float) -> FusedPrediction:
     N, K = predictions.mean.shape
     explained = np.where(predictions.available, np.clip(predictions.explained, 0.0, prior[:, None]), 0.0)
+    if predictions.further is not None and predictions.directions is not None:
+        means = np.where(predictions.available, predictions.mean, 0.0)
+        joint = combine(means, explained, predictions.directions, predictions.further, prior, noise)
+        return FusedPrediction(joint.mean, joint.variance + noise, joint.covariances)
     mean, variance = np.empty(N), np.empty(N)
     for some in blocks(N, 4 * K * K):
         if predictions.covariance is not None:

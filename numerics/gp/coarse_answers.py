@@ -100,3 +100,39 @@ def coarse(
         rounded,
         np.where((known & ~few)[:, np.newaxis], np.round(directions / _DIRECTION) * _DIRECTION, 0.0),
     )
+
+
+def coarse_further(
+    mean: Float64[np.ndarray, "q D"],
+    unknown: Float64[np.ndarray, "q D D"],
+    few: Bool[np.ndarray, "q"],
+    noise: Float64[np.ndarray, "q"],
+) -> tuple[Float64[np.ndarray, "q D"], Float64[np.ndarray, "q D D"]]:
+    """Round an expert's answers about values around the points (`numerics.gp.joint_answers.JointAnswer`).
+
+    The steps are those of `coarse`: in deviations of an observation of each value, whose prior variance is 1. Of what
+    rests on few rows nothing is known.
+
+    Parameters
+    ----------
+    mean, unknown : ndarray
+        ``(q, D)`` and ``(q, D, D)``.
+    few : ndarray
+        ``(q,)`` whether any of an answer rests on few rows.
+    noise : ndarray
+        ``(q,)`` variance of the noise over the prior variance at the point.
+
+    Examples
+    --------
+    >>> mean, left = coarse_further(np.ones((1, 1)), np.full((1, 1, 1), 0.5), np.array([False]), np.zeros(1))
+    >>> mean.round(3), left.round(3)
+    (array([[0.99]]), array([[[0.5]]]))
+    """
+    variance = np.einsum("qdd->qd", unknown) + np.minimum(noise, 1.0)[:, np.newaxis]
+    deviation = np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))
+    unit, steps = _MEAN * deviation, _VARIANCE * deviation[:, :, np.newaxis] * deviation[:, np.newaxis, :]
+    rounded = np.clip(np.round(unknown / steps) * steps, -1.0, 1.0)
+    return (
+        np.where(few[:, np.newaxis], 0.0, np.round(mean / unit) * unit),
+        np.where(few[:, np.newaxis, np.newaxis], np.eye(mean.shape[1]), rounded),
+    )

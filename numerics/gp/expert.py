@@ -35,6 +35,22 @@ class WeightedPrediction(NamedTuple):
     weights: Float64[np.ndarray, "n q"]
 
 
+class FunctionalPrediction(NamedTuple):
+    """Prediction of q linear functionals of the process.
+
+    Attributes
+    ----------
+    mean : ndarray
+        ``(q,)`` means.
+    whitened, weights : ndarray
+        ``(n, q)``: ``whitened' whitened`` is the covariance of the means, and ``weights' y`` are the means.
+    """
+
+    mean: Float64[np.ndarray, "q"]
+    whitened: Float64[np.ndarray, "n q"]
+    weights: Float64[np.ndarray, "n q"]
+
+
 class LeftOut(NamedTuple):
     """Predictions of n rows of an expert, each without itself.
 
@@ -108,6 +124,12 @@ class Expert:
         mean, explained, whitened = self._prediction(np.asarray(points, dtype=np.float64))
         weights = solve_triangular(self._factor, whitened, lower=True, trans=1, overwrite_b=True, check_finite=False)
         return WeightedPrediction(mean, explained, weights)
+
+    def predict_functionals(self, cross: Float64[np.ndarray, "n q"]) -> FunctionalPrediction:
+        """Predict linear functionals of the process from their covariances with its values at the n rows."""
+        whitened = solve_triangular(self._factor, cross, lower=True, check_finite=False)
+        weights = solve_triangular(self._factor, whitened, lower=True, trans=1, check_finite=False)
+        return FunctionalPrediction(self._whitened @ whitened, whitened, weights)
 
     def left_out(self) -> LeftOut:
         """Predict every row from the others.

@@ -180,12 +180,11 @@ def directions_of(
     prior = np.maximum(kernel.diagonal(params, points), _TINY)
     share = explained / prior
     if isinstance(kernel, SquaredExponential | Matern):
-        # Stationary kernel: the residuals at the landmarks have the same covariance around every point.
-        lower, to_point = _residual_factor(kernel, params, np.zeros((1, offsets.shape[1])), offsets)
+        lower, to_point = residual_factor(kernel, params, points, offsets)
         residual = around - to_point * share[:, None]
         features = solve_triangular(lower[0], residual.T, lower=True, check_finite=False).T
     else:
-        lower, to_point = _residual_factor(kernel, params, points, offsets)
+        lower, to_point = residual_factor(kernel, params, points, offsets)
         residual = around - to_point * share[:, None]
         features = np.linalg.solve(lower, residual[:, :, None])[:, :, 0]
     # Where the residual is almost 0, its direction does not matter.
@@ -193,11 +192,16 @@ def directions_of(
     return bounded(features / longest[:, None])
 
 
-def _residual_factor(
+def residual_factor(
     kernel: Kernel, params: Float64[np.ndarray, "p"], points: _Points, offsets: _Offsets
 ) -> tuple[Float64[np.ndarray, "q D D"], Float64[np.ndarray, "q D"]]:
-    """Compute the Cholesky factor L of the residuals at each point's landmarks, and their covariance with the point."""
+    """Compute the Cholesky factor L of the residuals at each point's landmarks, and their covariance with the point.
+
+    With a stationary kernel they are the same around every point: the first dimension is then 1.
+    """
     D = len(offsets)
+    if isinstance(kernel, SquaredExponential | Matern):
+        points = np.zeros((1, offsets.shape[1]))
     joint = kernel.batch(params, points[:, None, :] + np.concatenate([offsets, np.zeros((1, offsets.shape[1]))]))
     to_point, prior = joint[:, :D, D], np.maximum(joint[:, D, D], _TINY)[:, None]
     residuals = joint[:, :D, :D] - to_point[:, :, None] * (to_point / prior)[:, None, :]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Bool, Float64, Shaped
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,10 @@ class AgentCombination:
         Number of predictions of each agent; empty: one each.
     levels : tuple of int
         Number of bins of each column of bins, 0 for a prediction; empty: all are predictions.
+    own_site : str
+        The agent whose own prediction, by its columns alone, has a share in the result; it is its last one.
+    own_share : float
+        This share, from 0 to 1; the rest is that of the combination.
 
     Examples
     --------
@@ -47,15 +51,20 @@ class AgentCombination:
     model: Any = None
     widths: tuple[int, ...] = ()
     levels: tuple[int, ...] = ()
+    own_site: str = ""
+    own_share: float = 0.0
 
     def width(self, name: str) -> int:
         """Return the number of an agent's predictions of a row."""
-        return self.widths[self.names.index(name)] if self.widths else 1
+        return self._width(self.names.index(name)) + int(name == self.own_site)
+
+    def _width(self, j: int) -> int:
+        return self.widths[j] if self.widths else 1
 
     def _places(self, name: str) -> slice:
         j = self.names.index(name)
         start = sum(self.widths[:j]) if self.widths else j
-        return slice(start, start + self.width(name))
+        return slice(start, start + self._width(j))
 
     def levels_of(self, name: str) -> tuple[int, ...]:
         """Return the number of bins of each of a site's columns; none if it predicts."""
@@ -71,6 +80,8 @@ class AgentCombination:
 
     def uses(self, name: str) -> bool:
         """Return whether the prediction depends on an agent."""
+        if name == self.own_site:
+            return True
         if self.model is not None:
             return self.width(name) > 0
         return bool((self.beta[self._places(name)] != 0).any())
@@ -89,13 +100,25 @@ class AgentCombination:
         F = np.zeros((len(self.beta), n))
         bins = np.array(self.levels, np.int64) > 0 if self.levels else np.zeros(len(F), bool)
         F[bins] = np.nan
+        own = np.zeros(n)
         for name, part in parts.items():
-            F[self._places(name)] = part.T
+            if name == self.own_site:
+                own = part[:, -1]
+            F[self._places(name)] = part.T[: self.width(name) - 1] if name == self.own_site else part.T
+        together = self._combined(F, bins)
+        return (
+            self.mean + (1 - self.own_share) * together + self.own_share * own
+            if self.own_site
+            else self.mean + together
+        )
+
+    def _combined(self, F: Float64[np.ndarray, "k n"], bins: Bool[np.ndarray, "k"]) -> Float64[np.ndarray, "n"]:
+        """Return the combination of predictions and bins, without the intercept."""
         beta, predictions = (self.beta[~bins], F[~bins]) if bins.any() else (self.beta, F)
         if self.model is None:
-            return np.asarray(self.mean + beta @ predictions)
-        boosted = self.model.predict(F.T) if len(F) else np.zeros(n)
-        return np.asarray(self.mean + (beta @ predictions + boosted if beta.any() else boosted))
+            return np.asarray(beta @ predictions)
+        boosted = self.model.predict(F.T) if len(F) else np.zeros(F.shape[1])
+        return np.asarray(beta @ predictions + boosted if beta.any() else boosted)
 
     def predict_without_each(
         self, parts: Mapping[str, Float64[np.ndarray, "..."]], n: int

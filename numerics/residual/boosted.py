@@ -89,10 +89,13 @@ class Finish:
         Sum of the steps, and the boosted trees if they lower the error on the validation rows.
     errors : ndarray
         ``(3,)`` mean squared errors by kind of row; on validation rows those before these were learned from.
+    left : ndarray
+        ``(n_validation,)`` what it leaves of these rows, before they were learned from.
     """
 
     combination: AgentCombination
     errors: Float64[np.ndarray, "3"]
+    left: Float64[np.ndarray, "n_validation"]
 
 
 def finish(
@@ -132,17 +135,19 @@ def finish(
     residual = y - combination.beta @ steps
     additive = split.errors(residual)
     n_learn = split.n_fit + split.n_validation
+    validation = split.slices[1]
     if not len(steps):
-        return Finish(combination, additive)
+        return Finish(combination, additive, residual[validation])
     trial = _boosting(steps[:, : split.n_fit], residual[: split.n_fit], min_leaf)
-    judged = split.errors(residual - trial.predict(steps.T))
+    left = residual - trial.predict(steps.T)
+    judged = split.errors(left)
     if not judged[1] < additive[1]:
-        return Finish(combination, additive)
+        return Finish(combination, additive, residual[validation])
     model = _boosting(steps[:, :n_learn], residual[:n_learn], min_leaf)
     finished = replace(combination, model=model)
     errors = split.errors(residual - model.predict(steps.T))
     errors[1] = judged[1]
-    return Finish(finished, errors)
+    return Finish(finished, errors, left[validation])
 
 
 def _boosting(

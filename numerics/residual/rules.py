@@ -308,6 +308,8 @@ class LearningResult:
         Each agent's number of these steps, or of its columns of bins; empty for other algorithms.
     levels : tuple of int
         As of `AgentCombination`.
+    own_site, own_share
+        As of `AgentCombination`.
     epsilons : tuple of float
         Each agent's eps of randomized response to its bins, 0 without any; empty where no site has given bins.
     left : ndarray
@@ -333,6 +335,8 @@ class LearningResult:
     weights: Float64[np.ndarray, "k"] | None = None
     widths: tuple[int, ...] = ()
     levels: tuple[int, ...] = ()
+    own_site: str = ""
+    own_share: float = 0.0
     epsilons: tuple[float, ...] = ()
     left: Float64[np.ndarray, "n_test"] = field(default_factory=lambda: np.zeros(0))
     alone: Alone | None = None
@@ -341,7 +345,8 @@ class LearningResult:
     def combination(self) -> AgentCombination:
         """Combination that predicts other rows."""
         beta = self.beta if self.weights is None else self.weights
-        return AgentCombination(self.names, beta, self.mean, self.model, self.widths, self.levels)
+        own = (self.own_site, self.own_share)
+        return AgentCombination(self.names, beta, self.mean, self.model, self.widths, self.levels, *own)
 
 
 def selection_error(errors: Float64[np.ndarray, "... 3"], split: Split) -> Float64[np.ndarray, "..."]:

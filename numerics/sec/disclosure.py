@@ -1,8 +1,9 @@
-"""Mean squared errors that tell nothing of fewer rows than a floor, however the models were made.
+"""Mean losses that tell nothing of fewer rows than a floor, however the models were made.
 
 Whoever makes models makes questions. A tree with one leaf asks for the rows in a box; two trees that differ by a strip
 ask for the rows in it. What answers them is the difference ``d = (f(x) - y)^2 - (g(x) - y)^2`` between the squared
-errors of a foreign model f and the site's own model g, row by row. Two things are done to it:
+errors of a foreign model f and the site's own model g, row by row; where y is a class, between their log losses. Two
+things are done to it:
 
 - **Support.** No row's `d` counts for more than the one of rank r among the rows, r being at least the floor. A leaf
   that fewer rows reach is as if it were not there, whatever its value.
@@ -21,6 +22,10 @@ from statistics import NormalDist
 
 import numpy as np
 from jaxtyping import Float64, Int64
+
+from numerics.sec.losses import Loss
+
+_SQUARED = Loss()
 
 _PRECISION = 8.0
 """The floor over the standard error of a count that takes all answers of an ask. The rows of a strip between two
@@ -79,8 +84,9 @@ def guarded_errors(
     y: Float64[np.ndarray, "n"],
     ranks: Int64[np.ndarray, "models"],
     noise: Float64[np.ndarray, "models"],
+    loss: Loss = _SQUARED,
 ) -> Float64[np.ndarray, "models"]:
-    """Compute mean squared errors that no few rows decide.
+    """Compute mean losses that no few rows decide.
 
     Parameters
     ----------
@@ -94,6 +100,8 @@ def guarded_errors(
         ``(models,)`` rank of the row, by its influence, that no other one exceeds; from 1 to n.
     noise : ndarray
         ``(models,)`` in rows.
+    loss : Loss
+        What is computed; by default squared errors.
 
     Returns
     -------
@@ -109,9 +117,9 @@ def guarded_errors(
     >>> guarded_errors(model[None], own, y, np.array([5]), np.array([2.5]))
     array([1.])
     """
-    own_errors = np.square(own - y)
+    own_errors = loss.values(own, y)
     with np.errstate(all="ignore"):
-        differences = np.square(predictions - y) - own_errors
+        differences = loss.values(predictions, y) - own_errors
         differences[np.isnan(differences)] = np.inf
         caps = _of_rank(np.abs(differences), ranks)
         np.clip(differences, -caps[:, np.newaxis], caps[:, np.newaxis], out=differences)
@@ -125,8 +133,9 @@ def guarded_deviations(
     other: Float64[np.ndarray, "n"],
     y: Float64[np.ndarray, "n"],
     noise: Float64[np.ndarray, "models"],
+    loss: Loss = _SQUARED,
 ) -> Float64[np.ndarray, "models"]:
-    """Compute standard errors of the difference between mean squared errors and that of `other` predictions.
+    """Compute standard errors of the difference between mean losses and that of `other` predictions.
 
     They come from the squared differences, row by row, whose mean gets the noise that a mean squared error would get.
 
@@ -138,6 +147,8 @@ def guarded_deviations(
         ``(n,)`` predictions to compare with, and outcomes.
     noise : ndarray
         ``(models,)`` in rows; 0 for exact numbers.
+    loss : Loss
+        As in `guarded_errors`.
 
     Returns
     -------
@@ -151,7 +162,7 @@ def guarded_deviations(
     array([2.])
     """
     with np.errstate(all="ignore"):
-        squares = np.square(np.square(predictions - y) - np.square(other - y))
+        squares = np.square(loss.values(predictions, y) - loss.values(other, y))
         finite = np.isfinite(squares).all(axis=1)
         squares = np.where(finite[:, np.newaxis], squares, 0.0)
         means = squares.mean(axis=1) + noise * squares.max(axis=1) / len(y)

@@ -52,6 +52,9 @@ class MixtureLosses:
     noise : ndarray
         ``(L,)`` standard deviation of the random numbers that a learner j added to its losses, each in what a row of it
         can count for; 0 for a learner that added none.
+    squared : bool
+        Whether the losses are squared errors. Of log losses, a row's difference varies by twice the distance of the
+        models (to second order), whatever the error is.
 
     Examples
     --------
@@ -77,6 +80,7 @@ class MixtureLosses:
     n: Float64[np.ndarray, "L"]
     weights: Float64[np.ndarray, "L"]
     noise: Float64[np.ndarray, "L"]
+    squared: bool = True
 
     @cached_property
     def own_errors(self) -> Float64[np.ndarray, "L"]:
@@ -84,6 +88,11 @@ class MixtureLosses:
         finite = np.where(np.isfinite(self.losses), self.losses, 0.0)
         floor = _ROUNDING * np.maximum(finite.max(axis=0, initial=0.0), finite.max(axis=1, initial=0.0))
         return np.asarray(np.maximum(self.errors, np.maximum(floor, np.finfo(np.float64).tiny)))
+
+    @property
+    def _residuals(self) -> Float64[np.ndarray, "L"]:
+        """Return what the variance of a row's difference is, over four times the distance of the models."""
+        return self.own_errors if self.squared else np.full(len(self.own_errors), 0.5)
 
     @cached_property
     def biases(self) -> Float64[np.ndarray, "L L"]:
@@ -110,7 +119,7 @@ class MixtureLosses:
         It is 30 at most for each direction. If one direction is unknown, it is twice the other; if both are, NaN.
         """
         apart = self.variances[:, np.newaxis] + self.variances
-        deviations = np.sqrt(4 * self.own_errors * apart * (1 / self.n + np.square(_LARGEST_ROW * self.noise)))
+        deviations = np.sqrt(4 * self._residuals * apart * (1 / self.n + np.square(_LARGEST_ROW * self.noise)))
         sizes = np.abs(self.biases)
         certain = np.where(sizes > _ROUNDING * self.own_errors, _LARGEST_CONTRAST, 0.0)
         certain[np.isnan(sizes)] = np.nan
@@ -135,6 +144,7 @@ class MixtureLosses:
     def _ratios_of(self, members: Int64[np.ndarray, "m"]) -> tuple[Float64[np.ndarray, "m"], Float64[np.ndarray, "m"]]:
         biases, distances = self.biases[np.ix_(members, members)], self.distances[np.ix_(members, members)]
         variances, errors = self.variances[members], self.own_errors[members]
+        residuals = self._residuals[members]
         # Column j: the shares of the models in the mixture of learner j.
         shares = np.where(np.isnan(biases), 0.0, self.weights[members, np.newaxis])
         total = shares.sum(axis=0)
@@ -150,7 +160,7 @@ class MixtureLosses:
         each = np.maximum(distances, 0.0) + variances[:, np.newaxis] + variances
         np.fill_diagonal(each, 0.0)
         added = np.square(_LARGEST_ROW * self.noise[members]) * (np.square(shares) * each).sum(axis=0)
-        deviation = np.sqrt(4 * errors * (np.maximum(apart, 0.0) / self.n[members] + added))
+        deviation = np.sqrt(4 * residuals * (np.maximum(apart, 0.0) / self.n[members] + added))
         return np.maximum(1 + excess / errors, _SMALLEST_RATIO), deviation / errors
 
 

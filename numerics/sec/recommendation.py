@@ -14,7 +14,14 @@ _LARGEST_SQUARE = 8.0
 """The largest squared difference of a row over their mean, of some ten to a hundred rows."""
 
 
-def recommend(errors: Mapping[str, float], deviations: Mapping[str, float], n_test: int, noise: float = 0.0) -> str:
+def recommend(
+    errors: Mapping[str, float],
+    deviations: Mapping[str, float],
+    n_test: int,
+    noise: float = 0.0,
+    *,
+    squared: bool = True,
+) -> str:
     """Return ``cluster``, or ``alone`` or ``personal`` if one is better by more than chance explains.
 
     The clusters were chosen by all rows that the learners fitted to, which are more than those held out. So the
@@ -23,7 +30,7 @@ def recommend(errors: Mapping[str, float], deviations: Mapping[str, float], n_te
     Parameters
     ----------
     errors : Mapping[str, float]
-        Mean squared errors by name, ``cluster`` among them, infinite where a prediction was not finite.
+        Mean losses by name, ``cluster`` among them, infinite where a prediction was not finite.
     deviations : Mapping[str, float]
         Standard errors of the differences to the cluster's error.
     n_test : int
@@ -31,6 +38,8 @@ def recommend(errors: Mapping[str, float], deviations: Mapping[str, float], n_te
     noise : float
         Standard deviation of what was added to each error, in what a row can count for; 0 if nothing was. If it is
         large, the standard errors say little. Then only ``alone`` can refute the cluster: its error has no noise.
+    squared : bool
+        Whether losses are squared errors, whose ratio can be tested, too; of log losses only the difference is.
 
     Examples
     --------
@@ -52,7 +61,7 @@ def recommend(errors: Mapping[str, float], deviations: Mapping[str, float], n_te
     better = [
         name
         for name, error in rivals.items()
-        if _is_worse(cluster, error, deviations[name] * spread, n_test, paired=reliable)
+        if _is_worse(cluster, error, deviations[name] * spread, n_test, paired=reliable, squared=squared)
         and (reliable or name == "alone")
     ]
     if better:
@@ -82,7 +91,7 @@ def noise_factor(n_test: int, noise: float) -> float:
     return 1 + 2 * _LARGEST_SQUARE * n_test * noise**2
 
 
-def _is_worse(error: float, other: float, deviation: float, n: int, *, paired: bool) -> bool:
+def _is_worse(error: float, other: float, deviation: float, n: int, *, paired: bool, squared: bool) -> bool:
     """Return whether an error is larger than another by more than chance explains.
 
     Either the difference is, by a t test, or the ratio, by an F test. The latter needs no differences row by row, which
@@ -92,5 +101,5 @@ def _is_worse(error: float, other: float, deviation: float, n: int, *, paired: b
 
     if n < 2:
         return False
-    different = paired and error - other > float(stdtrit(n - 1, 1 - _CHANCE)) * deviation > 0
-    return bool(different or error > float(fdtri(n, n, 1 - _CHANCE)) * other)
+    different = (paired or not squared) and error - other > float(stdtrit(n - 1, 1 - _CHANCE)) * deviation > 0
+    return bool(different or (squared and error > float(fdtri(n, n, 1 - _CHANCE)) * other))

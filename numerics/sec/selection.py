@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -13,9 +14,11 @@ from sklearn.base import BaseEstimator
 
 from numerics.sec.cache import Cache
 from numerics.sec.left_out import Fit, LeftOut, Split, draw_folds, leave_out, predict_splits
-from numerics.sec.mixture import mean_squared_errors
-from numerics.sec.predictors import Predictors
+from numerics.sec.losses import Loss
+from numerics.shared.classifiers import fit_classes
 from numerics.shared.regressors import Candidate, fit
+
+_SQUARED = Loss()
 
 
 class SelectionError(ValueError):
@@ -34,9 +37,9 @@ class Selection:
         Fitted to all rows. It may be shared and must not be changed. It may hold more of the rows than prediction
         needs; `protocols.models.encode_model` leaves them out.
     fitted_error : float
-        Mean squared error on the rows that the model was fitted to (``e_i`` of eq. 3).
+        Mean loss on the rows that the model was fitted to (``e_i`` of eq. 3).
     cv_error : float
-        Mean squared error on rows that a fit to others predicts: one half of them (eq. 2), or each part once.
+        Mean loss on rows that a fit to others predicts: one half of them (eq. 2), or each part once.
     candidate : Candidate
         The candidate as it was read.
     """
@@ -109,6 +112,8 @@ def select(
     min_leaf: int,
     rng_seed: int,
     group: int = 1,
+    loss: Loss = _SQUARED,
+    class_weight: str = "none",
 ) -> Selection:
     """Choose among candidates by cross-validation and refit the best on all rows.
 
@@ -132,6 +137,10 @@ def select(
         As in `numerics.shared.regressors.fit`.
     rng_seed : int
         Not negative.
+    loss : Loss
+        By default squared errors; for classes, the candidates are those that predict classes.
+    class_weight : str
+        As in `numerics.shared.classifiers.fit_classes`.
 
     Raises
     ------
@@ -148,19 +157,18 @@ def select(
     """
     if len(y) < 2:
         raise SelectionError(f"{selection} selection needs at least two rows; there is {len(y)}")
-    rows = _digest(x, y, (standardize, min_leaf, rng_seed, group))
+    settings = _fit_settings(standardize, min_leaf, group, loss, class_weight)
+    rows = _digest(x, y, (rng_seed, *settings.values()))
     splits = draw_splits(len(y), selection, rng_seed)
     tried, fits = [], {}
     for candidate in candidates:
-        fits[candidate.key] = partial(
-            fit, candidate, standardize=standardize, min_leaf=min_leaf, seed=_seed(rng_seed, candidate), group=group
-        )
-        validate = partial(_cross_validate, fits[candidate.key], x, y, splits)
+        fits[candidate.key] = partial(_fit, candidate, seed=_seed(rng_seed, candidate), **settings)
+        validate = partial(_cross_validate, fits[candidate.key], x, y, splits, loss)
         tried.append((candidate, _cv_errors.get(f"{rows} {selection} {candidate.key}", validate)))
     reasons = {candidate.text: validated.reason for candidate, validated in tried if validated.reason}
     # The sort is stable: of two candidates with equal errors, the earlier one comes first.
     for candidate, validated in sorted((each for each in tried if not each[1].reason), key=lambda each: each[1].error):
-        refit = _refits.get(f"{rows} {candidate.key}", partial(_refit, fits[candidate.key], x, y))
+        refit = _refits.get(f"{rows} {candidate.key}", partial(_refit, fits[candidate.key], x, y, loss))
         if refit.model is not None:
             return Selection(candidate.text, refit.model, refit.error, validated.error, candidate)
         reasons[candidate.text] = refit.reason
@@ -177,21 +185,33 @@ def leave_out_chosen(
     min_leaf: int,
     rng_seed: int,
     group: int = 1,
+    loss: Loss = _SQUARED,
+    class_weight: str = "none",
 ) -> LeftOut:
     """Predict the learner's own rows by models like the chosen one that were fitted without them.
 
     Parameters are those of `select`, whose result `chosen` is.
     """
-    candidate, seed = chosen.candidate, _seed(rng_seed, chosen.candidate)
-
-    def refit(x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"]) -> BaseEstimator:
-        return fit(candidate, x, y, standardize=standardize, min_leaf=min_leaf, seed=seed, group=group)
+    candidate, settings = chosen.candidate, _fit_settings(standardize, min_leaf, group, loss, class_weight)
+    refit: Fit = partial(_fit, candidate, seed=_seed(rng_seed, candidate), **settings)
 
     def compute() -> LeftOut:
         rng = np.random.default_rng([rng_seed, 1])
-        return leave_out(chosen.model, refit, x, y, linear=candidate.key == "lr()", rng=rng)
+        return leave_out(chosen.model, refit, x, y, linear=candidate.key == "lr()", rng=rng, loss=loss)
 
-    return _left_out.get(f"{_digest(x, y, (standardize, min_leaf, rng_seed, group))} {candidate.key}", compute)
+    return _left_out.get(f"{_digest(x, y, (rng_seed, *settings.values()))} {candidate.key}", compute)
+
+
+def _fit_settings(standardize: str, min_leaf: int, group: int, loss: Loss, class_weight: str) -> dict[str, Any]:
+    """Return the settings of every fit, of which a model depends."""
+    settings: dict[str, Any] = {"standardize": standardize, "min_leaf": min_leaf, "group": group}
+    return {**settings, "weight": class_weight} if loss.n_classes else settings
+
+
+def _fit(
+    candidate: Candidate, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], **settings: Any
+) -> BaseEstimator:
+    return fit_classes(candidate, x, y, **settings) if candidate.classes else fit(candidate, x, y, **settings)
 
 
 def _digest(x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], settings: tuple[str | int, ...]) -> str:
@@ -206,24 +226,24 @@ def _seed(rng_seed: int, candidate: Candidate) -> int:
 
 
 def _cross_validate(
-    fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], splits: Sequence[Split]
+    fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], splits: Sequence[Split], loss: Loss
 ) -> _Fitted:
     """Measure the error of a method on the second rows of all splits."""
     measured = np.concatenate([rows for _, rows in splits])
     try:
-        predictions = predict_splits(fit, x, y, splits)[measured]
+        predictions = predict_splits(fit, x, y, splits, loss)[measured]
     except Exception as error:  # a method may fail on these rows in any way; the other candidates are still tried
         return _failed(error, len(splits[0][0]))
-    return _measured(None, predictions, y[measured])
+    return _measured(None, predictions, y[measured], loss)
 
 
-def _refit(fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"]) -> _Fitted:
+def _refit(fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], loss: Loss) -> _Fitted:
     """Fit a method to all rows, and measure the error on them."""
     try:
         model = fit(x, y)
     except Exception as error:  # as above
         return _failed(error, len(y))
-    return _measured(model, Predictors([model]).predict(x)[0], y)
+    return _measured(model, loss.predict(model, x, y, len(y)), y, loss)
 
 
 def _failed(error: Exception, n_rows: int) -> _Fitted:
@@ -232,7 +252,7 @@ def _failed(error: Exception, n_rows: int) -> _Fitted:
 
 
 def _measured(
-    model: BaseEstimator | None, predictions: Float64[np.ndarray, "t"], y: Float64[np.ndarray, "t"]
+    model: BaseEstimator | None, predictions: Float64[np.ndarray, "t"], y: Float64[np.ndarray, "t"], loss: Loss
 ) -> _Fitted:
-    error = float(mean_squared_errors(predictions[np.newaxis], y)[0])
+    error = float(loss.means(predictions[np.newaxis], y)[0])
     return _Fitted(model, error) if np.isfinite(error) else _Fitted(None, np.inf, "its error is not finite")

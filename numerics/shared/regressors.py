@@ -51,12 +51,27 @@ _METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 METHODS = tuple(_METHODS)
 """Short names of all methods."""
 
+_CLASS_METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "rf": ("sklearn.ensemble.RandomForestClassifier", {"n_estimators": 100}),
+    # With a penalty, on standardized inputs: classes that a plane separates have no estimate without one.
+    "lr": ("sklearn.linear_model.LogisticRegression", {"max_iter": 300}),
+    "knn": ("sklearn.neighbors.KNeighborsClassifier", {"n_neighbors": 15, "algorithm": "brute"}),
+    "nn": (
+        "sklearn.neural_network.MLPClassifier",
+        {"hidden_layer_sizes": (50,), "solver": "lbfgs", "alpha": 1.0, "max_iter": 300},
+    ),
+    "gb": ("sklearn.ensemble.GradientBoostingClassifier", {}),
+    "hgb": ("sklearn.ensemble.HistGradientBoostingClassifier", {}),
+    "tree": ("sklearn.tree.DecisionTreeClassifier", {}),
+}
+"""Methods for classes, under the same short names where scikit-learn has one that predicts probabilities."""
+
 MOST_STEPS = 1000
 """Most trees, steps or units of a fit: a fusion center must not keep a site busy forever."""
 _STEPS = frozenset({"n_estimators", "max_iter", "alphas", "hidden_layer_sizes"})
 """Settings that `MOST_STEPS` limits."""
 
-_LEAF = "min_samples_leaf"
+LEAF = "min_samples_leaf"
 """Setting of methods that grow trees; these need no scaler, whatever the units of x and y."""
 OURS: Mapping[str, str] = {
     "random_state": "a run's seed sets it",
@@ -70,10 +85,16 @@ OURS: Mapping[str, str] = {
     "loss": "the protocol compares squared errors",
     "max_samples": "a tree of a few rows would hold single outcomes",
     "splitter": "random thresholds would ask for the rows of any interval",
-    _LEAF: "min-leaf of the run or of the site sets it",
+    LEAF: "min-leaf of the run or of the site sets it",
     "subsample": "a tree of a few rows would hold single outcomes",
 }
 """Settings that a candidate may not choose, with the reason."""
+_OURS_OF_CLASSES: Mapping[str, str] = {
+    "class_weight": "class-weight of the run sets it",
+    "solver": "no other model may be sent",
+    "penalty": "no other model may be sent",
+}
+"""Further ones of methods for classes."""
 
 _NAME = re.compile(r"[\s,]*([A-Za-z][\w-]*)")
 _SETTING = re.compile(
@@ -102,6 +123,8 @@ class Candidate:
         Parameters of the scikit-learn estimator that differ from the method's, sorted by name.
     text : str
         The user's text.
+    classes : bool
+        Whether it predicts classes (`numerics.shared.classifiers`), and not an amount.
 
     Examples
     --------
@@ -113,6 +136,7 @@ class Candidate:
     method: str
     settings: tuple[tuple[str, Value], ...]
     text: str
+    classes: bool = False
 
     @property
     def key(self) -> str:
@@ -123,11 +147,11 @@ class Candidate:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def parse_candidates(text: str) -> tuple[Candidate, ...]:
+def parse_candidates(text: str, *, classes: bool = False) -> tuple[Candidate, ...]:
     """Read candidates as a user types them: ``"lasso rf(max_depth=3, n_estimators=50)"``.
 
     Names are separated by spaces or commas. Settings are parameters of the scikit-learn estimator; a value is a number,
-    ``True``, ``False``, ``None``, or text with or without quotes.
+    ``True``, ``False``, ``None``, or text with or without quotes. `classes`: they are to predict classes.
 
     Raises
     ------
@@ -150,7 +174,7 @@ def parse_candidates(text: str) -> tuple[Candidate, ...]:
             settings, end = read_settings(text, name.end())
         except SettingsError as error:
             raise CandidateError(f"candidates {text!r}: {error}; {_example()}") from None
-        candidate = _candidate(name[1], settings, text[name.start(1) : end])
+        candidate = _candidate(name[1], settings, text[name.start(1) : end], classes=classes)
         if any(each.key == candidate.key for each in candidates):
             raise CandidateError(f"candidates {text!r}: {candidate.text} is named twice; name every candidate once")
         candidates.append(candidate)
@@ -217,19 +241,24 @@ def _value(bare: str) -> Value:
     return bare
 
 
-def _candidate(method: str, settings: dict[str, Value], text: str) -> Candidate:
-    if method not in _METHODS:
-        near = difflib.get_close_matches(method, METHODS, n=1)
+def _candidate(method: str, settings: dict[str, Value], text: str, *, classes: bool) -> Candidate:
+    methods = tuple(_CLASS_METHODS if classes else _METHODS)
+    if method not in methods:
+        near = difflib.get_close_matches(method, methods, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise CandidateError(f"unknown candidate {method!r}; there are: {', '.join(METHODS)}{hint}")
+        what = f"{method} predicts no classes" if method in METHODS else f"unknown candidate {method!r}"
+        raise CandidateError(f"{what}; there are: {', '.join(methods)}{hint}")
     try:
-        check_settings(method, settings, OURS, "a candidate's")
+        ours = {**OURS, **_OURS_OF_CLASSES} if classes else OURS
+        check_settings(method, settings, ours, "a candidate's", classes=classes)
     except SettingsError as error:
         raise CandidateError(f"candidate {text}: {error}") from None
-    return Candidate(method, tuple(sorted(settings.items())), text)
+    return Candidate(method, tuple(sorted(settings.items())), text, classes)
 
 
-def check_settings(method: str, settings: Mapping[str, Value], ours: Mapping[str, str], whose: str) -> None:
+def check_settings(
+    method: str, settings: Mapping[str, Value], ours: Mapping[str, str], whose: str, *, classes: bool = False
+) -> None:
     """Check that a method takes these settings.
 
     Parameters
@@ -242,6 +271,8 @@ def check_settings(method: str, settings: Mapping[str, Value], ours: Mapping[str
         Settings that may not be chosen, with the reason.
     whose : str
         Who may not choose these, e.g. ``a candidate's``, for the message.
+    classes : bool
+        As in `Candidate`.
 
     Raises
     ------
@@ -256,7 +287,7 @@ def check_settings(method: str, settings: Mapping[str, Value], ours: Mapping[str
     """
     if not settings:
         return
-    estimator = _new_estimator(method)
+    estimator = new_estimator(method, classes=classes)
     parameters = estimator.get_params(deep=False)
     may_be_none = method == "ridge" or "." in method
     for name, value in settings.items():
@@ -278,9 +309,15 @@ def check_settings(method: str, settings: Mapping[str, Value], ours: Mapping[str
         raise SettingsError(str(error)) from None
 
 
-def _new_estimator(method: str) -> BaseEstimator:
-    """Return the estimator of a short or full name, with its default settings."""
-    full, settings = _METHODS.get(method, (method, {}))
+def new_estimator(method: str, *, classes: bool = False) -> BaseEstimator:
+    """Return the estimator of a short or full name, with its default settings.
+
+    Examples
+    --------
+    >>> new_estimator("tree", classes=True)
+    DecisionTreeClassifier()
+    """
+    full, settings = (_CLASS_METHODS if classes else _METHODS).get(method, (method, {}))
     module, _, name = full.rpartition(".")
     return getattr(importlib.import_module(module), name)(**settings)
 
@@ -323,14 +360,14 @@ def build(candidate: Candidate, *, standardize: str, min_leaf: int, seed: int) -
 
     if standardize not in STANDARDIZE:
         raise ValueError(f"standardize is one of {', '.join(STANDARDIZE)}, not {standardize!r}")
-    estimator = _new_estimator(candidate.method).set_params(**dict(candidate.settings))
+    estimator = new_estimator(candidate.method).set_params(**dict(candidate.settings))
     parameters = estimator.get_params(deep=False)
-    own = {name: value for name, value in (("random_state", seed), (_LEAF, min_leaf)) if name in parameters}
+    own = {name: value for name, value in (("random_state", seed), (LEAF, min_leaf)) if name in parameters}
     estimator.set_params(**own)
     if parameters.get("cv") is not None:
         # Shuffled: a site may keep its rows sorted, so that consecutive parts would differ.
         estimator.set_params(cv=KFold(parameters["cv"], shuffle=True, random_state=seed))
-    if standardize != "model" or _LEAF in parameters or isinstance(estimator, LinearRegression):
+    if standardize != "model" or LEAF in parameters or isinstance(estimator, LinearRegression):
         return estimator
     scaled = Pipeline([("scale", StandardScaler()), ("method", estimator)])
     return TransformedTargetRegressor(regressor=scaled, transformer=StandardScaler())
@@ -392,7 +429,7 @@ def fit(
         method.set_params(bootstrap=False)
     elif isinstance(getattr(method, "cv", None), KFold):
         method.cv.n_splits = min(method.cv.n_splits, len(y))
-    if group > 1 and _LEAF in model.get_params(deep=False):
+    if group > 1 and LEAF in model.get_params(deep=False):
         x = ValueGroups.of(x, group).apply(x)
     with single_threaded(), warnings.catch_warnings(), np.errstate(all="ignore"):
         # Warnings of early stops are ignored: the error on held-out rows shows how good the model is.

@@ -54,7 +54,7 @@ class Holdings(Payload):
     Attributes
     ----------
     instances : int
-        Number of instances.
+        Number of instances; where statistics are masked, `coarse_count` of it: the center then knows no site's number.
     n_classes : int
         Classes in its labels.
     classifiers, clusterings : tuple of str
@@ -77,12 +77,30 @@ class Holdings(Payload):
     has_truth: bool
 
 
+def coarse_count(n: int) -> int:
+    """Return the next power of four from a number of instances on, 256 at least; of none 0.
+
+    Examples
+    --------
+    >>> [coarse_count(n) for n in (0, 5, 256, 257, 5000)]
+    [0, 256, 256, 1024, 16384]
+    """
+    bound = 256
+    while bound < n:
+        bound *= 4
+    return bound if n else 0
+
+
 @dataclass(frozen=True)
 class Survey(Payload, answer=Holdings):
-    """To sites, once: asks what a site holds. `salt` goes into the keyed hashes."""
+    """To sites, once: asks what a site holds.
+
+    `salt` goes into the keyed hashes; `masked` says that statistics will be masked.
+    """
 
     distribution: str
     salt: str
+    masked: bool = False
 
 
 @dataclass(frozen=True)
@@ -204,6 +222,10 @@ class Shares(Payload):
         Log probabilities of its classifiers' labels under each class, summed, ``(k, active)``, on the grid. Only in the
         first sweep of an E-step, and only where classifiers have confusion matrices. It tells no more than the votes
         do: of a single classifier, its labels.
+    association : float
+        `numerics.bc3e.reliability.association` of those of its own clusterings that has the largest. Only in a fit's
+        first E-step, and only where classifiers have confusion matrices, else 0. One number in all: how well its
+        clusterings follow the classes of all classifiers.
     """
 
     share: Int64[np.ndarray, "k active"]
@@ -211,6 +233,7 @@ class Shares(Payload):
     bound: int
     products: Int64[np.ndarray, "h"]
     evidence: Int64[np.ndarray, "_ _"] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    association: float = 0.0
 
 
 @dataclass(frozen=True)

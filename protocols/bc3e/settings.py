@@ -46,7 +46,12 @@ class Settings(ProtocolSettings, prefix="bc3e"):
         0.001, "share of the instances whose class may change in a step at the end", between(0, 1)
     )
     accelerate: bool = setting(True, "combine EM steps (Anderson acceleration)")
-    sweeps: int = setting(0, "sweeps of an E-step", at_least(0), words="as many as it takes to converge")
+    sweeps: int = setting(
+        0,
+        "sweeps of an E-step, each a round where sites share instances",
+        between(0, 500),
+        words="as few as possible there, elsewhere as many as it takes to converge",
+    )
     smoothing: float = setting(0.0, "eta of the Dirichlet(1 + eta) prior on beta", at_least(0))
     reliability: Literal["confusion", "none"] = setting(
         "confusion",
@@ -57,7 +62,7 @@ class Settings(ProtocolSettings, prefix="bc3e"):
         0,
         "with confusion matrices: number of cluster labels that an instance's class counts as much as",
         between(0, 100),
-        words="3, or 1 where there are no clusterings",
+        words="2 if clusters follow the classifiers' classes, else 3; 1 without clusterings",
     )
     alpha: float = setting(1.0, "initial value of every alpha_i", between(0.001, 10_000))
     learn_alpha: bool = setting(True, "learn alpha; false: keep its initial value")

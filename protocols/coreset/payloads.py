@@ -32,7 +32,7 @@ LARGEST, LARGEST_SUM = 1e50, 1e120
 """Largest coordinate and largest sum of squares: beyond them, squares and sums would overflow."""
 LEAST_TEMPERATURE = 1e-7
 """Smallest temperature: below it the minimum is hardly softened."""
-MOST_REFINED = 50
+MOST_REFINED = 20
 """Largest number of rounds that move the centers."""
 MOST_PRICED = 100
 """Largest number of clusters with prices: for every table of prices a site answers k^2 numbers for each group."""
@@ -176,7 +176,7 @@ class Masses(Payload, summed=True):
 
 
 @dataclass(frozen=True)
-class Price(Construction, answer=Masses):
+class Price(Construction, answer=Masses, alike=True):
     """To sites, in every round of prices: asks where the rows would go at these prices.
 
     Rows without a point take no part.
@@ -205,16 +205,19 @@ class Price(Construction, answer=Masses):
 
 
 @dataclass(frozen=True)
-class Moments(Masses, summed=True):
-    """To the center, in every round that moves the centers: `Masses`, and the sums of the rows at each center.
+class Moments(Payload, summed=True):
+    """To the center, in every round that moves the centers: whole numbers of rows, and rounded sums of these rows.
 
-    Sums are rounded: a sum's distance from as many times the mean of the site's rows is a multiple of ``min_weight``
-    standard deviations of these rows, in every column. So a single row changes a sum by nothing, mostly, and a sum of
-    a few rows says only whether they lie far out. At worst, a center that asks for the same rows in many combinations
-    learns more, within the limits of `clients.coreset.handlers` (docs/coreset.md, "A center that lies").
+    No cost is among them, and no softened number, from which a center that moves centers a little would compute single
+    rows. The distance of a sum from as many times the mean of the site's rows is a multiple of ``min_weight`` standard
+    deviations of these rows, in every column. So a single row changes a sum by nothing, mostly, and a sum of a few rows
+    says only whether they lie far out. At worst, a center that asks for the same row in many combinations learns it
+    roughly, within the limits of `clients.coreset.handlers` (docs/coreset.md, "A center that lies").
 
     Attributes
     ----------
+    whole : ndarray
+        As of `Masses`.
     sums : ndarray
         For every table of prices, the sum over the rows of their coordinates, times their share of each center, in
         units of `Price.scale`.
@@ -224,13 +227,14 @@ class Moments(Masses, summed=True):
         Sums of their coordinates.
     """
 
+    whole: Int64[np.ndarray, "m h k"]
     sums: Float64[np.ndarray, "m k d"]
     plain_rows: Int64[np.ndarray, "c"]
     plain_sums: Float64[np.ndarray, "c d"]
 
 
 @dataclass(frozen=True)
-class Refine(Price, answer=Moments):
+class Refine(Price, answer=Moments, alike=True):
     """To sites, in every round that moves the centers: as `Price`, each time with other centers.
 
     Attributes
@@ -259,7 +263,7 @@ class Settled(Counted, summed=True):
 
 
 @dataclass(frozen=True)
-class Settle(Construction, answer=Settled):
+class Settle(Construction, answer=Settled, alike=True):
     """To sites, once, after the rounds of prices: asks them to assign every row.
 
     Each site rounds its own numbers of rows (`Masses.whole`). What their sums lack of whole, fair numbers is settled by

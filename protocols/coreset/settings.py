@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -16,6 +17,42 @@ if TYPE_CHECKING:
 
 LOCATIONS = 200
 """Locations of a coreset for each cluster (Schmidt, Schwiegelshohn and Sohler 2018, section 4)."""
+
+
+_BOUNDS = re.compile(r"\s*(.+?)\s*:\s*([\d.]+?)\.\.([\d.]+)\s*")
+
+
+def parse_bounds(text: str) -> dict[str, tuple[float, float]]:
+    """Return lower and upper bounds of a group's share by its name.
+
+    Raises
+    ------
+    ValueError
+        If a part is no name with two shares, the lower one first.
+
+    Examples
+    --------
+    >>> parse_bounds("sex=F: 0.4..0.6; M: 0..0.5")
+    {'sex=F': (0.4, 0.6), 'M': (0.0, 0.5)}
+    """
+    bounds = {}
+    for part in filter(str.strip, text.split(";")):
+        found = _BOUNDS.fullmatch(part)
+        if not found:
+            raise ValueError(part)
+        low, high = float(found[2]), float(found[3])
+        if not 0 <= low <= high <= 1:
+            raise ValueError(part)
+        bounds[found[1]] = low, high
+    return bounds
+
+
+def _are_bounds(text: str) -> bool:
+    try:
+        parse_bounds(text)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -59,6 +96,14 @@ class Settings(ProtocolSettings, prefix="coreset"):
         Allowed("greater than 0, at most 1", lambda value: 0 < value <= 1),
         unset=0,
     )
+    overlapping: bool = setting(
+        False, "several sensitive columns: each value of each has bounds (true), or each combination of values"
+    )
+    bounds: str = setting(
+        "",
+        "bounds of single groups' shares in place of those by balance, e.g. 'F: 0.4..0.6; M: 0.3..0.7'",
+        Allowed("NAME: LOW..HIGH, from 0 to 1, separated by semicolons", _are_bounds),
+    )
     restarts: int = setting(5, "clusterings from different starts; the cheapest is taken", between(1, 1000), unset=0)
     center_size: int = setting(
         20_000, "points above which the center summarizes the sites' points again", at_least(1), unset=0
@@ -66,7 +111,7 @@ class Settings(ProtocolSettings, prefix="coreset"):
     assignment: Literal["coreset", "exact"] = setting(
         "coreset", "fair assignment of the points (coreset), or of all rows by rounds of prices (exact)", unset=""
     )
-    refine: int = setting(10, "exact: most rounds that move the centers, before rounds of prices", between(0, 50))
+    refine: int = setting(10, "exact: most rounds that move the centers, before rounds of prices", between(0, 20))
     gap: float = setting(1e-4, "exact: relative expected gain at which the rounds of prices stop", between(1e-9, 1))
     price_rounds: int = setting(60, "exact: most rounds of prices", at_least(1))
     robust: bool = setting(False, "leave out sites whose rows lie far from those of all others")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Bool, Float16, Float64
+from jaxtyping import Bool, Float16, Float32, Float64
 
 from protocols.budget import MODELS, QUERY_POINTS
 from protocols.gp.learning_payloads import Agreed
@@ -24,11 +24,17 @@ class Predictions(Payload):
         Prior variance that the expert's rows explain: ``k**`` minus the variance of eq. (3).
     features : tuple of ndarray
         Features that give the covariance with other experts' predictions (numerics/gp/sketch.py).
+    further_mean, further_unknown : tuple of ndarray
+        If asked, answers about D values of the function around each point: means, and the upper triangles of the
+        covariances that are left (numerics/gp/joint_answers.py). They reveal as much as predictions at D more points,
+        each rounded in the same way, and nothing where few rows tell of a value.
     """
 
     mean: tuple[Float64[np.ndarray, "_"], ...]
     explained: tuple[Float64[np.ndarray, "_"], ...]
     features: tuple[Float16[np.ndarray, "_ D"], ...]
+    further_mean: tuple[Float32[np.ndarray, "_ A"], ...] = ()
+    further_unknown: tuple[Float16[np.ndarray, "_ T"], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,8 @@ class Predict(Agreed, answer=Predictions):
         Number of rows that the site was asked to share: its own are among the shared rows, and count once.
     shared_x, shared_y : ndarray
         Rows that every expert has in addition to its own (GRBCM); none: no such rows.
+    joint : bool
+        Whether experts also answer about the landmarks (``gp.answers``).
     """
 
     kernel: str
@@ -63,10 +71,16 @@ class Predict(Agreed, answer=Predictions):
     shared_rows: int
     shared_x: Float64[np.ndarray, "s d"]
     shared_y: Float64[np.ndarray, "s"]
+    joint: bool = field(default=False, kw_only=True)
+
+    @property
+    def n_answers(self) -> int:
+        """Number of values of the function that the site is asked about."""
+        return sum(map(len, self.points)) * (1 + self.landmarks * self.joint)
 
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""
-        return {MODELS: 1, QUERY_POINTS: sum(map(len, self.points))}
+        return {MODELS: 1, QUERY_POINTS: self.n_answers}
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,16 @@ class Settings(ProtocolSettings, prefix="gp"):
         unset="",
         other_source=_FROM,
     )
-    landmarks: int = setting(32, "landmarks of a query point", between(1, 256), unset=0, other_source=_FROM)
+    answers: int = setting(
+        9,
+        "npae, sketch: values that an expert answers about: at the point (1), and at landmarks around it",
+        between(1, 33),
+        unset=0,
+        other_source=_SCENARIO_OR_FROM,
+    )
+    landmarks: int = setting(
+        32, "gp.answers=1: landmarks of a query point", between(1, 256), unset=0, other_source=_FROM
+    )
     max_expert_rows: int = setting(
         2000, "rows above which a site predicts from nearest rows, or has several experts", between(2, 20_000)
     )
@@ -99,6 +108,9 @@ class Settings(ProtocolSettings, prefix="gp"):
     robust: bool = setting(False, "leave out rows with an outlier, and sites that the others contradict")
     alone: bool = setting(
         True, "compare with each site alone where outputs at the query points are known; sites then get these outputs"
+    )
+    suggest: bool = setting(
+        False, "say at which query point a measurement would tell most about all of them (suggestions.csv)"
     )
     queries: str = setting(
         "",
@@ -154,6 +166,16 @@ class Settings(ProtocolSettings, prefix="gp"):
         return self.aggregation == "npae" and self.covariance == "sketch"
 
     @property
+    def n_landmarks(self) -> int:
+        """Number of landmarks of a point; with several answers an expert answers about all of them."""
+        return (self.landmarks if self.answers == 1 else self.answers - 1) if self.sketched else 0
+
+    @property
+    def joint(self) -> bool:
+        """Whether experts also answer about the landmarks."""
+        return self.sketched and self.answers > 1
+
+    @property
     def calibrated(self) -> bool:
         """Whether the residuals of single experts say how wide intervals of the combined predictions are."""
         return self.aggregation == "npae"
@@ -193,6 +215,7 @@ class _Prediction(Prediction):
         passed_over = {
             "gp.experts": given.get("gp.gate") == "all",
             "gp.covariance": "gp.aggregation" in given,
+            "gp.answers": "gp.aggregation" in given or "gp.covariance" in given,
             "gp.landmarks": "gp.aggregation" in given or "gp.covariance" in given,
             "gp.communication": "gp.aggregation" in given,
         }
@@ -205,6 +228,7 @@ class _Prediction(Prediction):
 
 PREDICTION = _Prediction(
     new_rows=False,
+    suggestion="gp.suggest",
     forgotten=(
         *(
             "gp.candidates",

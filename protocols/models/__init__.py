@@ -20,9 +20,9 @@ from jaxtyping import UInt8
 from sklearn.base import BaseEstimator
 
 from common.skops_import import skops_io
-from protocols.models import regressors, trees  # noqa: F401  they fill `KINDS`
+from protocols.models import classifiers, regressors, trees  # noqa: F401  they fill `KINDS`
 from protocols.models.archive import Archive, ModelError, pack, quote, unpack
-from protocols.models.contract import KINDS, TRAINING_ONLY, check_regressor, is_setting, parameters
+from protocols.models.contract import KINDS, TRAINING_ONLY, check_predictor, is_setting, parameters
 from protocols.models.parts import TREE, parse
 
 __all__ = ["ModelError", "check_model", "decode_model", "decode_models", "encode_model", "n_features"]
@@ -30,8 +30,8 @@ __all__ = ["ModelError", "check_model", "decode_model", "decode_models", "encode
 _CACHE_BYTES = 256 * 2**20
 
 
-def encode_model(model: BaseEstimator) -> UInt8[np.ndarray, "bytes"]:
-    """Return a fitted regressor as a skops file; equal models give equal bytes.
+def encode_model(model: BaseEstimator, n_classes: int = 0) -> UInt8[np.ndarray, "bytes"]:
+    """Return a fitted regressor, or classifier, as a skops file; equal models give equal bytes.
 
     Parameters
     ----------
@@ -41,6 +41,10 @@ def encode_model(model: BaseEstimator) -> UInt8[np.ndarray, "bytes"]:
         KNeighborsRegressor (``algorithm="brute"``), SVR, MLPRegressor or DummyRegressor, of one outcome; or a Pipeline
         of StandardScalers and one of these, or a TransformedTargetRegressor with a StandardScaler around any of them.
         It is not changed; by-products of training are left out.
+    n_classes : int
+        For a classifier the number of its classes, which are 0, 1, ...: LogisticRegression, DecisionTreeClassifier,
+        RandomForestClassifier, GradientBoostingClassifier and HistGradientBoostingClassifier (log loss),
+        KNeighborsClassifier (``algorithm="brute"``), MLPClassifier or DummyClassifier (``strategy="prior"``).
 
     Raises
     ------
@@ -61,17 +65,19 @@ def encode_model(model: BaseEstimator) -> UInt8[np.ndarray, "bytes"]:
         data = pack(skops_io().dumps(slim))
     except (TypeError, KeyError):
         raise ModelError("holds something that skops cannot write", _type_name(model)) from None
-    check_regressor(parse(unpack(data), KINDS))
+    check_predictor(parse(unpack(data), KINDS), n_classes)
     return np.frombuffer(data, np.uint8)
 
 
-def check_model(data: UInt8[np.ndarray, "bytes"]) -> int:
+def check_model(data: UInt8[np.ndarray, "bytes"], n_classes: int = 0) -> int:
     """Check a file without constructing anything of it, and return the number of the model's inputs.
 
     Parameters
     ----------
     data : ndarray
         A file, as `encode_model` writes it.
+    n_classes : int
+        As in `encode_model`.
 
     Raises
     ------
@@ -80,11 +86,11 @@ def check_model(data: UInt8[np.ndarray, "bytes"]) -> int:
         sound: indices out of range, shapes that do not fit, numbers that are not finite. Names the attribute and its
         type.
     """
-    return check_regressor(parse(unpack(data.tobytes()), KINDS))
+    return check_predictor(parse(unpack(data.tobytes()), KINDS), n_classes)
 
 
-def decode_model(data: UInt8[np.ndarray, "bytes"]) -> BaseEstimator:
-    """Return the regressor of a file, after `check_model` and a first prediction.
+def decode_model(data: UInt8[np.ndarray, "bytes"], n_classes: int = 0) -> BaseEstimator:
+    """Return the model of a file, after `check_model` and a first prediction.
 
     It predicts bit for bit as the encoded one. Parameters that only training reads (seeds, jobs, verbosity) have
     neutral values.
@@ -94,10 +100,12 @@ def decode_model(data: UInt8[np.ndarray, "bytes"]) -> BaseEstimator:
     ModelError
         As `check_model`; or if it cannot be loaded, or does not predict, with the scikit-learn that is installed here.
     """
-    return _build(unpack(data.tobytes()))
+    return _build(unpack(data.tobytes()), n_classes)
 
 
-def decode_models(files: Sequence[UInt8[np.ndarray, "_"]]) -> list[BaseEstimator | ModelError]:
+def decode_models(
+    files: Sequence[UInt8[np.ndarray, "_"]], n_classes: Sequence[int] = ()
+) -> list[BaseEstimator | ModelError]:
     """Return the models of many files; recent files are not decoded again.
 
     Up to 256 MiB of decoded models (inflated) are cached: the sites that a worker of a simulation answers for share one
@@ -107,13 +115,16 @@ def decode_models(files: Sequence[UInt8[np.ndarray, "_"]]) -> list[BaseEstimator
     ----------
     files : sequence of ndarray
         As for `decode_model`.
+    n_classes : sequence of int
+        Number of classes of each, if they are classifiers.
 
     Returns
     -------
     list
         In the same order, the model, or the error that refused it.
     """
-    return [_cache.model(file.tobytes()) for file in files]
+    sizes = n_classes or [0] * len(files)
+    return [_cache.model(file.tobytes(), size) for file, size in zip(files, sizes, strict=True)]
 
 
 def n_features(model: BaseEstimator) -> int:
@@ -128,8 +139,8 @@ def n_features(model: BaseEstimator) -> int:
     return int(model.n_features_in_)
 
 
-def _build(archive: Archive) -> BaseEstimator:
-    inputs = check_regressor(parse(archive, KINDS))
+def _build(archive: Archive, n_classes: int) -> BaseEstimator:
+    inputs = check_predictor(parse(archive, KINDS), n_classes)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         # A model of another release of scikit-learn may still predict well; the first prediction shows it.
         warnings.simplefilter("ignore")
@@ -138,11 +149,13 @@ def _build(archive: Archive) -> BaseEstimator:
             model = skops_io().loads(archive.stored(), trusted=sorted(KINDS))
             if hasattr(model, "regressor_"):
                 model.regressor, model.transformer = model.regressor_, model.transformer_  # what it would fit again
-            first = np.asarray(model.predict(np.zeros((1, inputs))))
+            row = np.zeros((1, inputs))
+            first = np.asarray(model.predict_proba(row)[0] if n_classes else model.predict(row))
         except Exception:
             raise ModelError("cannot be loaded, or does not predict, with the scikit-learn of this site") from None
-    if first.shape != (1,) or first.dtype.kind != "f" or not np.isfinite(first).all():
-        raise ModelError("does not predict one finite number for a row of zeros")
+    if first.shape != (n_classes or 1,) or first.dtype.kind != "f" or not np.isfinite(first).all():
+        wanted = f"{n_classes} finite numbers" if n_classes else "one finite number"
+        raise ModelError(f"does not predict {wanted} for a row of zeros")
     return model
 
 
@@ -154,16 +167,16 @@ class _Cache:
         self._models: OrderedDict[bytes, tuple[BaseEstimator, int]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def model(self, data: bytes) -> BaseEstimator | ModelError:
+    def model(self, data: bytes, n_classes: int) -> BaseEstimator | ModelError:
         """Return the model of a file, or the error that refused it; refused files are not cached."""
-        key = hashlib.sha256(data).digest()
+        key = hashlib.sha256(data).digest() + bytes([n_classes])
         with self._lock:
             if key in self._models:
                 self._models.move_to_end(key)
                 return self._models[key][0]
         try:
             archive = unpack(data)
-            model = _build(archive)
+            model = _build(archive, n_classes)
         except ModelError as error:
             return error
         self._keep(key, model, archive.size)

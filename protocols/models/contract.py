@@ -21,6 +21,9 @@ from protocols.models.parts import Part
 
 DECISION_TREE = "sklearn.tree._classes.DecisionTreeRegressor"
 DUMMY = "sklearn.dummy.DummyRegressor"
+PIPELINE = "sklearn.pipeline.Pipeline"
+MOST_CLASSES = 100
+"""Most classes of a model."""
 MOST_FEATURES = 1_000_000
 MOST_WIDTH = 10_000
 """Most numbers that a model computes of one row at a time: units of a layer, neighbors, nodes from root to leaf.
@@ -52,7 +55,9 @@ class Kind:
     check : callable
         Checks a `Part` of this type against its contract and returns the number of its inputs.
     predicts : bool
-        Whether it is a regressor.
+        Whether it is a regressor or a classifier.
+    classifies : bool
+        Whether it is a classifier, which predicts a probability for each of its classes 0, 1, ...
     has_parameters : bool
         Whether the parameters of its constructor cross too: they describe the model.
     blank : Mapping[str, Callable]
@@ -64,6 +69,7 @@ class Kind:
     predicts: bool = True
     has_parameters: bool = True
     blank: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    classifies: bool = False
 
 
 KINDS: dict[str, Kind] = {}
@@ -79,33 +85,55 @@ def accepts(
     predicts: bool = True,
     has_parameters: bool = True,
     blank: Mapping[str, Callable[[Any], Any]] | None = None,
+    classifies: bool = False,
 ) -> Callable[[Check], Check]:
     """Return a decorator that lists a type with the function that checks it; other parameters as of `Kind`."""
 
     def put(check: Check) -> Check:
-        KINDS[type_name] = Kind(tuple(fitted.split()), check, predicts, has_parameters, blank or {})
+        KINDS[type_name] = Kind(tuple(fitted.split()), check, predicts, has_parameters, blank or {}, classifies)
         return check
 
     return put
 
 
 def regressors() -> set[str]:
-    """Return the listed types that predict."""
-    return {name for name, kind in KINDS.items() if kind.predicts}
+    """Return the listed types that predict an amount."""
+    return {name for name, kind in KINDS.items() if kind.predicts and not kind.classifies}
 
 
-def check_regressor(value: Any) -> int:
-    """Check a parsed file against the contracts, and return the number of inputs of the regressor in it.
+def classifiers() -> set[str]:
+    """Return the listed types that predict classes."""
+    return {name for name, kind in KINDS.items() if kind.classifies}
+
+
+def check_predictor(value: Any, n_classes: int) -> int:
+    """Check a parsed file against the contracts, and return the number of inputs of the model in it.
+
+    Parameters
+    ----------
+    value : object
+        The parsed file.
+    n_classes : int
+        Number of classes that it must have; 0: it must be a regressor.
 
     Raises
     ------
     ModelError
-        If it is no fitted regressor, or an attribute breaks its contract; names the type.
+        If it is no such model, or an attribute breaks its contract; names the type.
     """
-    if not isinstance(value, Part) or not KINDS[value.type_name].predicts:
-        shown = value.type_name if isinstance(value, Part) else type(value).__name__
-        raise ModelError(f"is a {shown.rpartition('.')[2]}, which is not a regressor", shown)
-    return checked(value)
+    kind = "classifier" if n_classes else "regressor"
+    core = value
+    if isinstance(value, Part) and value.type_name == PIPELINE:
+        n_inputs = checked(value)
+        core = value.state["steps"][-1][1]
+    if not isinstance(core, Part) or core.type_name not in (classifiers() if n_classes else regressors()):
+        shown = core.type_name if isinstance(core, Part) else type(core).__name__
+        raise ModelError(f"is a {shown.rpartition('.')[2]}, which is not a {kind}", shown)
+    if core is value:
+        n_inputs = checked(value)
+    if n_classes and (size := len(core.state["classes_"])) != n_classes:
+        raise ModelError(f"has {size} classes, and {n_classes} are expected", core.type_name)
+    return n_inputs
 
 
 def parameters(type_name: str) -> tuple[str, ...]:

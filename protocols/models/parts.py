@@ -152,7 +152,7 @@ class _Reader:
 
     def _array(self, node: dict[str, Any]) -> np.ndarray:
         if node.get("type") == "json" and set(node) == _HEAD | {"type", "content", "shape"}:
-            return self._column(node["content"], node["shape"])
+            return self._trees(node["content"], node["shape"])
         name = node.get("file")
         if set(node) != _HEAD | {"type", "file"} or node["type"] != "numpy" or not isinstance(name, str):
             raise _malformed("NdArrayNode")
@@ -166,22 +166,24 @@ class _Reader:
             raise ModelError(f"is too large: its arrays take more than {MOST_BYTES} bytes")
         return array
 
-    def _column(self, content: Any, shape: Any) -> np.ndarray:
-        """Return an array of objects, which skops writes item by item; in accepted models, a column of trees."""
+    def _trees(self, content: Any, shape: Any) -> np.ndarray:
+        """Return an array of objects, which skops writes item by item; in accepted models, columns of trees."""
         if not isinstance(content, list):
             raise _malformed("NdArrayNode")
         rows = [self.value(row) for row in content]
-        column = np.empty((len(rows), 1), object)
         size = self.value(shape)
+        n_columns = len(rows[0]) if rows and isinstance(rows[0], list) else 1
         whole = isinstance(size, tuple) and all(type(length) is int for length in size)
-        if not (whole and size == column.shape and all(_holds_one_part(row) for row in rows)):
+        if not (whole and size == (len(rows), n_columns) and all(_holds_parts(row, n_columns) for row in rows)):
             raise ModelError("holds an array of objects that is not a column of trees")
-        column[:, 0] = [row[0] for row in rows]
-        return column
+        trees = np.empty((len(rows), n_columns), object)
+        for place, row in enumerate(rows):
+            trees[place] = row
+        return trees
 
 
-def _holds_one_part(row: Any) -> bool:
-    return isinstance(row, list) and len(row) == 1 and isinstance(row[0], Part)
+def _holds_parts(row: Any, n: int) -> bool:
+    return isinstance(row, list) and len(row) == n > 0 and all(isinstance(each, Part) for each in row)
 
 
 def _scalar(content: Any, is_json: Any) -> bool | int | float | str | None:

@@ -7,13 +7,17 @@ import numpy as np
 from protocols.models.contract import (
     DUMMY,
     MOST_WIDTH,
+    PIPELINE,
     a_list,
     accepts,
     array,
+    check_predictor,
     checked,
+    classifiers,
     get,
     inputs,
     integer,
+    known,
     number,
     one_of,
     regressors,
@@ -22,7 +26,6 @@ from protocols.models.contract import (
 from protocols.models.parts import Part
 
 _SCALER = "sklearn.preprocessing._data.StandardScaler"
-_PIPELINE = "sklearn.pipeline.Pipeline"
 _TRANSFORMED = "sklearn.compose._target.TransformedTargetRegressor"
 _LINEAR = "coef_ intercept_ n_features_in_"
 
@@ -45,9 +48,15 @@ def _linear(part: Part) -> int:
     fitted="_fit_X _y _fit_method _tree effective_metric_ effective_metric_params_ n_samples_fit_ n_features_in_",
 )
 def _neighbors(part: Part) -> int:
+    p = neighbors(part)
+    array(part, "_y", (get(part, "n_samples_fit_"),))
+    return p
+
+
+def neighbors(part: Part) -> int:
+    """Check the rows of a nearest-neighbor model, but their outcomes, and return the number of its inputs."""
     p, n = inputs(part), integer(part, "n_samples_fit_", 1, 2**40)
     array(part, "_fit_X", (n, p))
-    array(part, "_y", (n,))
     integer(part, "n_neighbors", 1, min(n, MOST_WIDTH))
     one_of(part, "weights", "uniform", "distance")
     one_of(part, "_fit_method", "brute")
@@ -92,11 +101,16 @@ def _support_vectors(part: Part) -> int:
     fitted="coefs_ intercepts_ n_layers_ n_outputs_ out_activation_ n_features_in_",
 )
 def _network(part: Part) -> int:
+    one_of(part, "out_activation_", "identity")
+    return layers(part, 1)
+
+
+def layers(part: Part, n_outputs: int) -> int:
+    """Check the layers of a network that ends in so many outputs, and return the number of its inputs."""
     p, weights, biases = inputs(part), a_list(part, "coefs_"), a_list(part, "intercepts_")
     integer(part, "n_layers_", len(weights) + 1, len(weights) + 1)
-    integer(part, "n_outputs_", 1, 1)
+    integer(part, "n_outputs_", n_outputs, n_outputs)
     one_of(part, "activation", "identity", "logistic", "tanh", "relu")
-    one_of(part, "out_activation_", "identity")
     if len(biases) != len(weights) or any(not isinstance(bias, np.ndarray) for bias in biases):
         raise wrong(part, "intercepts_", f"is not an array for each of the {len(weights)} layers")
     width = p
@@ -107,8 +121,8 @@ def _network(part: Part) -> int:
         width = bias.size
         if width > MOST_WIDTH:
             raise wrong(part, "coefs_", f"has a layer of more than {MOST_WIDTH} units")
-    if width != 1:
-        raise wrong(part, "coefs_", f"ends in {width} outputs, and 1 is expected")
+    if width != n_outputs:
+        raise wrong(part, "coefs_", f"ends in {width} outputs, and {n_outputs} is expected")
     return p
 
 
@@ -130,14 +144,14 @@ def _scaler(part: Part) -> int:
     return p
 
 
-@accepts(_PIPELINE, fitted="steps")
+@accepts(PIPELINE, fitted="steps")
 def _pipeline(part: Part) -> int:
-    """Scalers, then one regressor that is no pipeline itself."""
+    """Scalers, then one regressor or classifier that is no pipeline itself."""
     steps = a_list(part, "steps")
     if any(not isinstance(step, tuple) or len(step) != 2 or not isinstance(step[0], str) for step in steps):
         raise wrong(part, "steps", "is not a list of names and steps")
     inputs = [checked(step, _SCALER) for _, step in steps[:-1]]
-    inputs.append(checked(steps[-1][1], *(regressors() - {_PIPELINE, _TRANSFORMED})))
+    inputs.append(checked(steps[-1][1], *((regressors() | classifiers()) - {PIPELINE, _TRANSFORMED})))
     if len(set(inputs)) > 1:
         raise wrong(part, "steps", "take different numbers of inputs")
     return inputs[0]
@@ -148,4 +162,4 @@ def _transformed(part: Part) -> int:
     integer(part, "_training_dim", 1, 1)
     if checked(get(part, "transformer_"), _SCALER) != 1:
         raise wrong(part, "transformer_", "is not for one outcome")
-    return checked(get(part, "regressor_"), *(regressors() - {_TRANSFORMED}))
+    return check_predictor(known(get(part, "regressor_"), *(regressors() - {_TRANSFORMED})), 0)

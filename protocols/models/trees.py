@@ -11,6 +11,7 @@ from protocols.models.contract import (
     DECISION_TREE,
     DUMMY,
     KINDS,
+    MOST_CLASSES,
     MOST_FEATURES,
     MOST_WIDTH,
     TRAINING_ONLY,
@@ -35,13 +36,14 @@ _IDENTITY = "sklearn._loss.link.IdentityLink"
 _PREDICTOR = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 _BIN_MAPPER = "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper"
 _NO_CHILD = -1
+_ROUNDING = 1e-6
 
 
-def _unfitted(tree: Any) -> Any:
+def unfitted(tree: Any) -> Any:
     """Return a decision tree that was never fitted, with its default settings only."""
     default = type(tree)()
     twin = object.__new__(type(tree))
-    settings = parameters(DECISION_TREE)
+    settings = parameters(f"{type(tree).__module__}.{type(tree).__qualname__}")
     vars(twin).update({name: TRAINING_ONLY.get(name, getattr(default, name)) for name in settings})
     return twin
 
@@ -92,7 +94,10 @@ def _binary_tree(
 
 @accepts(TREE, fitted="max_depth node_count nodes values", predicts=False, has_parameters=False)
 def _tree(part: Part) -> int:
-    """``sklearn.tree._tree.Tree``; its constructor reads ``n_classes`` as far as ``n_outputs`` says."""
+    """``sklearn.tree._tree.Tree``; its constructor reads ``n_classes`` as far as ``n_outputs`` says.
+
+    A regression has one class; the values of a classification are the shares of the classes.
+    """
     arguments = part.arguments
     if not isinstance(arguments, tuple) or len(arguments) != 3:
         raise wrong(part, "arguments", "are not three")
@@ -100,14 +105,17 @@ def _tree(part: Part) -> int:
     if type(p) is not int or not 1 <= p <= MOST_FEATURES or type(n_outputs) is not int or n_outputs != 1:
         raise wrong(part, "arguments", "are not a number of inputs and one output")
     array(Part(TREE, {"n_classes": n_classes}), "n_classes", (1,), "int64")
-    if n_classes[0] != 1:
-        raise wrong(part, "arguments", "are not those of a regression")
+    k = int(n_classes[0])
+    if not 1 <= k <= MOST_CLASSES:
+        raise wrong(part, "arguments", f"are not those of a regression, or of {MOST_CLASSES} classes at most")
     nodes = _nodes(part, "left_child")
     n = integer(part, "node_count", len(nodes), len(nodes))
-    array(part, "values", (n, 1, 1))
+    values = array(part, "values", (n, 1, k))
     left, right, inner = nodes["left_child"], nodes["right_child"], nodes["left_child"] != _NO_CHILD
     if (right[~inner] != _NO_CHILD).any():
         raise wrong(part, "nodes", "has a leaf with a child")
+    if k > 1 and ((values < 0).any() or (np.abs(values[~inner].sum(axis=2) - 1) > _ROUNDING).any()):
+        raise wrong(part, "values", "has a leaf whose shares of the classes are not shares")
     depth = _binary_tree(part, inner, left, right, nodes["feature"], p)
     if np.isnan(nodes["threshold"]).any() or (nodes["missing_go_to_left"] > 1).any():
         raise wrong(part, "nodes", "has a threshold that is not a number")
@@ -128,24 +136,37 @@ def _nodes(part: Part, field_name: str) -> np.ndarray:
 
 @accepts(DECISION_TREE, fitted="tree_ n_outputs_ n_features_in_")
 def _decision_tree(part: Part) -> int:
+    return single_tree(part, 1)
+
+
+def single_tree(part: Part, n_classes: int) -> int:
+    """Check a decision tree of one outcome, of so many classes (1: of an amount), and return the number of inputs."""
     integer(part, "n_outputs_", 1, 1)
-    same_inputs(part, checked(get(part, "tree_"), TREE))
+    tree = get(part, "tree_")
+    same_inputs(part, checked(tree, TREE))
+    if tree.arguments[1][0] != n_classes:
+        raise wrong(part, "tree_", f"has {tree.arguments[1][0]} classes, and {n_classes} is expected")
     return inputs(part)
 
 
 @accepts(
     "sklearn.ensemble._forest.RandomForestRegressor",
     fitted="estimators_ estimator n_outputs_ n_features_in_",
-    blank={"estimator": _unfitted},  # scikit-learn reads its accepted inputs
+    blank={"estimator": unfitted},  # scikit-learn reads its accepted inputs
 )
 def _forest(part: Part) -> int:
-    integer(part, "n_outputs_", 1, 1)
-    pattern = known(get(part, "estimator"), DECISION_TREE)
-    if pattern.state.keys() & set(KINDS[DECISION_TREE].fitted):
-        raise wrong(part, "estimator", "is fitted")
-    for tree in a_list(part, "estimators_"):
+    for tree in forest_trees(part, DECISION_TREE):
         same_inputs(part, checked(tree, DECISION_TREE))
     return inputs(part)
+
+
+def forest_trees(part: Part, tree_type: str) -> list[Any]:
+    """Return the trees of a forest, after a check of all else."""
+    integer(part, "n_outputs_", 1, 1)
+    pattern = known(get(part, "estimator"), tree_type)
+    if pattern.state.keys() & set(KINDS[tree_type].fitted):
+        raise wrong(part, "estimator", "is fitted")
+    return a_list(part, "estimators_")
 
 
 @accepts(
@@ -153,13 +174,20 @@ def _forest(part: Part) -> int:
     fitted="estimators_ init_ _loss n_trees_per_iteration_ n_features_in_",
 )
 def _gradient_boosting(part: Part) -> int:
+    checked(get(part, "_loss"), _SQUARED_ERROR)
+    return boosted_trees(part, 1, DUMMY)
+
+
+def boosted_trees(part: Part, n_columns: int, start: str) -> int:
+    """Check boosted trees, so many in a step, that start from a constant model; return the number of inputs."""
     stages = get(part, "estimators_")
     if not isinstance(stages, np.ndarray) or stages.dtype != object or not len(stages):
         raise wrong(part, "estimators_", "is not a column of trees")
-    integer(part, "n_trees_per_iteration_", 1, 1)
+    if stages.ndim != 2 or stages.shape[1] != n_columns:
+        raise wrong(part, "estimators_", f"does not have {n_columns} trees in every step")
+    integer(part, "n_trees_per_iteration_", n_columns, n_columns)
     number(part, "learning_rate")
-    checked(get(part, "_loss"), _SQUARED_ERROR)
-    for inner, type_name in [(get(part, "init_"), DUMMY), *((tree, DECISION_TREE) for tree in stages[:, 0])]:
+    for inner, type_name in [(get(part, "init_"), start), *((tree, DECISION_TREE) for tree in stages.ravel())]:
         same_inputs(part, checked(inner, type_name))
     return inputs(part)
 
@@ -169,17 +197,23 @@ def _gradient_boosting(part: Part) -> int:
     fitted="_predictors _baseline_prediction _bin_mapper _loss _preprocessor n_trees_per_iteration_ n_features_in_",
 )
 def _histogram_boosting(part: Part) -> int:
-    p = inputs(part)
-    integer(part, "n_trees_per_iteration_", 1, 1)
-    one_of(part, "_preprocessor", None)
-    array(part, "_baseline_prediction", (1, 1))
     checked(get(part, "_loss"), _SQUARED_ERROR)
+    return histogram_trees(part, 1)
+
+
+def histogram_trees(part: Part, n_columns: int) -> int:
+    """Check histogram-based boosted trees, so many in an iteration, and return the number of inputs."""
+    p = inputs(part)
+    integer(part, "n_trees_per_iteration_", n_columns, n_columns)
+    one_of(part, "_preprocessor", None)
+    array(part, "_baseline_prediction", (1, n_columns))
     same_inputs(part, checked(get(part, "_bin_mapper"), _BIN_MAPPER))
     for iteration in a_list(part, "_predictors"):
-        if not isinstance(iteration, list) or len(iteration) != 1:
-            raise wrong(part, "_predictors", "does not have one tree for every iteration")
-        checked(iteration[0], _PREDICTOR)
-        _predictor_nodes(iteration[0], p)
+        if not isinstance(iteration, list) or len(iteration) != n_columns:
+            raise wrong(part, "_predictors", f"does not have {n_columns} trees for every iteration")
+        for tree in iteration:
+            checked(tree, _PREDICTOR)
+            _predictor_nodes(tree, p)
     return p
 
 

@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.residual.agent_combination import AgentCombination
+from numerics.residual.alone import best_share
 from numerics.residual.boosted import Finish, finish, gated_weights
 from numerics.residual.influence import compare
 from numerics.residual.rules import LearningResult, Rules, Split, selection_error
-from protocols.residual.payloads import Binned, Conclude, Fit, Fitted
+from protocols.residual.payloads import Binned, Compared, Conclude, Fit, Fitted
 from protocols.residual.sequential import MOST_MISSES
 from protocols.wire.payload import Payload
 
@@ -125,9 +126,9 @@ class Boosted:
             finished = self._finish_by_bins(combination, parts)
         else:
             finished = finish(combination, parts, self.y, self.split)
-        combination = finished.combination
+        combination, self.left = finished.combination, finished.left
         curve, power = self.curve[: best + 1], self.power[: best + 1]
-        residuals = self._residuals(combination, parts)
+        residuals = self.residuals = self._residuals(combination, parts)
         if combination.model is not None:
             curve, power = np.vstack([curve, finished.errors]), np.vstack([power, power[-1:]])
             # Bins have no part of their own: what the prediction loses without them stands for it.
@@ -157,6 +158,46 @@ class Boosted:
             else (),
         )
 
+    def beside_alone(self, alone: Mapping[str, Compared]) -> LearningResult:
+        """Return the result with a share of the best agent's own prediction, if that helps on validation rows.
+
+        Parameters
+        ----------
+        alone : Mapping[str, Compared]
+            Predictions of the agents by their own columns alone.
+        """
+        result, (training, validation, test) = self.result(), self.split.slices
+        n_validation = self.split.n_validation
+        left = {name: self.y[validation] - each.held[:n_validation] for name, each in alone.items()}
+        best = min(left, key=lambda name: float(np.mean(left[name] ** 2)))
+        share = best_share(self.left, left[best])
+        if not share:
+            return result
+        predicted = np.concatenate([alone[best].fitted, alone[best].held[n_validation:]])
+        # Without that agent nothing stands for its own prediction but the mean.
+        own = np.array([self.y if each == best else self.y - predicted for each in ("", *self.names)])
+        residuals = (1 - share) * self.residuals + share * own
+        errors = self.split.errors(residuals[0])
+        errors[1] = np.mean(((1 - share) * self.left + share * left[best]) ** 2)
+        j = self.names.index(best)
+        power = (1 - share) ** 2 * result.power[-1:]
+        power[0, j] += share**2 * predicted[training].var()
+        self.learned = replace(
+            result,
+            beta=np.where(np.arange(len(self.names)) == j, 1.0, result.beta if share < 1 else 0.0),
+            iteration=len(result.curve),
+            curve=np.vstack([result.curve, errors]),
+            power=np.vstack([result.power, power]),
+            seen=(result.seen & (share < 1)) | (np.arange(len(self.names)) == j),
+            without=compare(residuals[0], residuals[1:], self.split),
+            left=residuals[0, test],
+            own_site=best,
+            own_share=share,
+        )
+        if share == 1:  # nothing is left of the combination
+            self.learned = replace(self.learned, weights=np.zeros(0), widths=(0,) * len(self.names), model=None)
+        return self.learned
+
     def _finish_by_bins(self, combination: AgentCombination, parts: Float64[np.ndarray, "k n"]) -> Finish:
         """Boost what the sum of the steps leaves, or the outcome itself, whichever is better on validation rows."""
         anew = replace(combination, beta=np.zeros(len(combination.beta)))
@@ -177,6 +218,6 @@ class Boosted:
     def conclusions(self, result: LearningResult) -> dict[str, Payload]:
         """Return each agent's last ask: which of its steps to store, each to be predicted by itself."""
         return {
-            name: Conclude(np.zeros(0), np.array(own, np.int64), separate=True)
+            name: Conclude(np.zeros(0), np.array(own if result.own_share < 1 else [], np.int64), separate=True)
             for name, own in zip(self.names, self._counted(), strict=True)
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -205,17 +205,21 @@ class Show(Payload, answer=Fitted):
 
 @dataclass(frozen=True)
 class Compared(Payload):
-    """To the center, once: predictions of the test rows by the agent's own columns alone.
+    """To the center, once: predictions by the agent's own columns alone.
 
-    At worst they tell of a test row what the steps of learning tell of it: which rows are alike in these columns, where
-    such a group may be a single row.
+    At worst they tell of a row what the steps of learning tell of it: which rows are alike in these columns, where such
+    a group may be a single row.
 
     Attributes
     ----------
+    fitted : ndarray
+        For the rows of `Compare.target`, by a model of them; none where no part of them only judges.
     held : ndarray
-        For all rows after those of `Compare.target`.
+        For the rows after `Compare.n_fit`: those of the target by a model of the rows before, all later ones by a model
+        of the whole target.
     """
 
+    fitted: Float64[np.ndarray, "n"] | Float32[np.ndarray, "n"]
     held: Float64[np.ndarray, "m"] | Float32[np.ndarray, "m"]
 
 
@@ -229,13 +233,16 @@ class Compare(Payload, answer=Compared):
     ----------
     target : ndarray
         Outcomes minus their mean, for the rows to learn from.
+    n_fit : int
+        Number of these before those that only judge.
     """
 
     target: Float64[np.ndarray, "n"] | Float32[np.ndarray, "n"]
+    n_fit: int
 
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""
-        return {MODELS: 1}
+        return {MODELS: 1 + (self.n_fit < len(self.target))}
 
 
 @dataclass(frozen=True)
@@ -302,12 +309,15 @@ class Conclude(Payload, answer=Concluded):
         Whether later predictions have a column for every step, not their sum.
     bins : bool
         Whether the bins of new rows are wanted later, as the site has given them; it stores their edges.
+    own : ndarray
+        Target of `Compare` where the site's own prediction has a share in the result, as a last column; else empty.
     """
 
     target: Float64[np.ndarray, "n"] | Float32[np.ndarray, "n"]
     numbers: Int64[np.ndarray, "steps"]
     separate: bool = False
     bins: bool = False
+    own: Float64[np.ndarray, "m"] | Float32[np.ndarray, "m"] = field(default_factory=lambda: np.zeros(0))
 
 
 # -- predicting -------------------------------------------------------------------------------------------------------

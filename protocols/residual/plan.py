@@ -15,7 +15,19 @@ from numerics.shared.threads import single_threaded
 from protocols.residual.bins import Bins
 from protocols.residual.boosted import Boosted
 from protocols.residual.parallel import Parallel
-from protocols.residual.payloads import Bin, Binned, Compare, Compared, Concluded, Fit, Fitted, Show, Tried, Try
+from protocols.residual.payloads import (
+    Bin,
+    Binned,
+    Compare,
+    Compared,
+    Conclude,
+    Concluded,
+    Fit,
+    Fitted,
+    Show,
+    Tried,
+    Try,
+)
 from protocols.residual.sequential import Greedy, Sip
 from protocols.residual.single_round import SingleRound
 from protocols.wire.payload import Payload, PayloadError
@@ -63,8 +75,8 @@ class Plan:
         self.choosing = bool(self.split.n_validation)
         self.algorithm = _algorithm(names, y, self.split, rules.for_choice(self.split))
         # Whether the agents have been asked, or still are to be, how well they predict alone.
-        self.comparing, self.to_compare = False, rules.baselines and len(y) > n_learn
-        self.alone: dict[str, Float64[np.ndarray, "m"]] = {}
+        self.comparing, self.to_compare = False, rules.baselines and (len(y) > n_learn or rules.algorithm == "boosted")
+        self.alone: dict[str, Compared] = {}
         self.trial: LearningResult | None = None
         self.result: LearningResult | None = None
         self.conclusions: dict[str, Payload] = {}
@@ -82,8 +94,7 @@ class Plan:
                 asks = self.algorithm.asks()
             if not asks and self.to_compare:
                 self.comparing = True
-                n_learn = self.split.n_fit + self.split.n_validation
-                asks = dict.fromkeys(self.names, Compare(self.y[:n_learn] - self.algorithm.mean))
+                asks = dict.fromkeys(self.names, Compare(self._target_alone, self._n_fit_alone))
             if not asks:
                 self._conclude()
                 asks = self.conclusions
@@ -96,9 +107,7 @@ class Plan:
             return
         if self.comparing:
             self.comparing = self.to_compare = False
-            self.alone = {
-                name: each.held.astype(np.float64) for name, each in answers.items() if isinstance(each, Compared)
-            }
+            self.alone = {name: each for name, each in answers.items() if isinstance(each, Compared)}
             return
         with single_threaded():
             self.algorithm.take(answers)
@@ -117,10 +126,29 @@ class Plan:
         # The validation rows have chosen the iterate; the training error may not choose another one.
         chosen = self.trial is not None and self.rules.refits
         self.result = self.algorithm.result(last=chosen)
-        if self.alone:
+        if self.alone and isinstance(self.algorithm, Boosted) and self.rules.algorithm == "boosted":
+            self.result = self.algorithm.beside_alone(self.alone)
+            self.trial = self.result if self.trial is not None else None
+        if self.alone and self.split.n_test:
             y = self.y[self.split.slices[2]] - self.algorithm.mean
-            self.result = replace(self.result, alone=errors_alone(self.alone, y, self.result.left))
+            held = {name: each.held[-self.split.n_test :].astype(np.float64) for name, each in self.alone.items()}
+            self.result = replace(self.result, alone=errors_alone(held, y, self.result.left))
         self.conclusions = self.algorithm.conclusions(self.result) if self.rules.keep else {}
+        if (own := self.result.own_site) and self.conclusions:
+            asked = self.conclusions[own]
+            assert isinstance(asked, Conclude)  # noqa: S101 - every conclusion is one
+            self.conclusions[own] = replace(asked, own=self._target_alone)
+
+    @property
+    def _target_alone(self) -> Float64[np.ndarray, "n"]:
+        """Outcomes of the rows to learn from, for agents alone."""
+        return self.y[: self.split.n_fit + self.split.n_validation] - self.algorithm.mean
+
+    @property
+    def _n_fit_alone(self) -> int:
+        """Number of rows from which agents alone predict validation rows; all, if nothing is chosen by these."""
+        n_validation = self.split.n_validation if self.rules.algorithm == "boosted" else 0
+        return len(self._target_alone) - n_validation
 
     def _take_conclusions(self, answers: Mapping[str, Payload]) -> None:
         """Ask silent agents once more; set `unkept` to agents with a part in the result that have stored no model."""
@@ -167,7 +195,11 @@ class Plan:
             below = answer.error < ask.bar
             expected = {"fitted": (n_fit if below else 0,), "held": (n_held if below else 0,)}
         elif isinstance(ask, Compare) and isinstance(answer, Compared):
-            expected = {"held": (self.split.n_test,)}
+            n_learn = len(ask.target)
+            expected = {
+                "fitted": (n_learn if ask.n_fit < n_learn else 0,),
+                "held": (n_learn - ask.n_fit + self.split.n_test,),
+            }
         else:
             raise PayloadError(answer.title(), "payload", f"is not the answer to {ask.title()}")
         for field, shape in expected.items():

@@ -74,6 +74,10 @@ class Fused(Payload):
     alone_errors : ndarray
         For each of them its mean squared error on the test rows, that of all together less it, and the standard error
         of this difference.
+    own_site : str
+        Agent whose own prediction has a share in the result; empty: none.
+    own_share : float
+        This share.
     """
 
     agents: tuple[str, ...]
@@ -93,6 +97,8 @@ class Fused(Payload):
     last: bool
     alone: tuple[str, ...]
     alone_errors: Float64[np.ndarray, "k 3"]
+    own_site: str
+    own_share: float
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ allows it (``allow-pooling``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, UInt8
@@ -23,6 +23,8 @@ from protocols.wire.payload import Payload
 
 LARGEST_ERROR = 1e100
 """Largest mean squared error: beyond it, sums and squares would overflow."""
+LARGEST_LOG_LOSS = 14.0
+"""Largest log loss: probabilities are clipped at 1e-6."""
 MOST_ROWS = 10**9
 """Largest number of rows of a learner: they are its weight."""
 
@@ -50,6 +52,8 @@ class Fitted(Payload):
         ``(p + 1, p + 1)``; empty unless asked for.
     sampled_from : int
         Rows of the site, if they are so many that a sample of them is used, and `n` counts rows of the sample; else 0.
+    classes : tuple of str
+        The classes that its rows have, in order; empty for amounts. Errors are then log losses everywhere.
     """
 
     method: str
@@ -61,6 +65,7 @@ class Fitted(Payload):
     mean: Float64[np.ndarray, "q"]
     scatter: Float64[np.ndarray, "q q"]
     sampled_from: int = 0
+    classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,8 @@ class Select(Payload, answer=Fitted):
         Definition of ``e_i``: ``left-out``, ``fitted`` or ``cv``.
     moments : bool
         Whether `Fitted.mean` and `Fitted.scatter` are wanted, for a pooled linear regression.
+    class_weight : str
+        ``none`` or ``balanced``; of no effect on amounts.
     """
 
     candidates: str
@@ -89,6 +96,7 @@ class Select(Payload, answer=Fitted):
     min_leaf: int
     reference: str
     moments: bool
+    class_weight: str = "none"
 
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""
@@ -102,8 +110,8 @@ class Losses(Payload):
     Attributes
     ----------
     losses : ndarray
-        ``e_{i -> j}`` of every model i of the ask, mean squared error on the rows of this learner j; 0 where `finite`
-        is False.
+        ``e_{i -> j}`` of every model i of the ask, mean squared error, or log loss, on the rows of this learner j; 0
+        where `finite` is False.
     finite : ndarray
         Whether the model's prediction is finite for every row, and the error at most `LARGEST_ERROR`.
     noise : float
@@ -130,12 +138,21 @@ class Exchange(Payload, answer=Losses):
         As in `Select`.
     keep : bool
         Whether their predictions of held-out rows are needed later.
+    classes : tuple of str
+        The class list of the run, the union of the sites'; empty for amounts.
+    places : tuple of ndarray
+        Of every model, the places of its classes in this list; none for amounts.
+    rows : ndarray
+        Of every model, the rows that it was fitted to; none for amounts.
     """
 
     learners: tuple[str, ...]
     models: tuple[UInt8[np.ndarray, "_"], ...]
     standardize: str
     keep: bool
+    classes: tuple[str, ...] = ()
+    places: tuple[Int64[np.ndarray, "_"], ...] = ()
+    rows: Int64[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""
@@ -187,6 +204,14 @@ class Errors(Payload):
         0 where `finite` is False.
     noise : float
         As in `Losses`, of each error.
+    scores : ndarray
+        Of every combination, the scores of `numerics.shared.classification.SCORES`, -1 where undefined. They are exact,
+        so a site sends them only to a center that it trusts with its rows, as those of simulations do; else, and for
+        amounts, there are none.
+    confusion : ndarray
+        Of the combination ``cluster``, rows by true and predicted class; under the same condition.
+    reliability : ndarray
+        Of the same, the points of the reliability diagram.
     """
 
     n_test: int
@@ -194,6 +219,9 @@ class Errors(Payload):
     finite: Bool[np.ndarray, "combinations"]
     deviations: Float64[np.ndarray, "combinations"]
     noise: float
+    scores: Float64[np.ndarray, "scored scores"] = field(default_factory=lambda: np.zeros((0, 0)))
+    confusion: Int64[np.ndarray, "k k"] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    reliability: Float64[np.ndarray, "fields bins"] = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 @dataclass(frozen=True)

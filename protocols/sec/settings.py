@@ -15,7 +15,7 @@ from protocols.settings import ProtocolSettings
 class Settings(ProtocolSettings, prefix="sec"):
     """How models are chosen, compared, clustered and combined, and which learners a scenario has."""
 
-    tasks: ClassVar[tuple[str, ...]] = ("regression",)
+    tasks: ClassVar[tuple[str, ...]] = ("regression", "classification")
 
     candidates: str = setting("rf lr", "methods that a learner chooses among, e.g. 'lr rf(max_depth=3)'", unset="")
     selection: Literal["k-fold", "half-half"] = setting(

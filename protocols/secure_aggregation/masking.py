@@ -31,6 +31,7 @@ from flwr.supercore.primitives.asymmetric import (
 from jaxtyping import UInt64
 
 from protocols.secure_aggregation.shamir import combine
+from protocols.wire.payload import Payload
 
 SHARE_BYTES = 36
 """Bytes of a share of a seed: its number, and two blocks of 16 bytes."""
@@ -197,6 +198,11 @@ def digest(*parts: bytes) -> bytes:
 def context(*words: object) -> bytes:
     """Return a digest of the words that name a sum and its sites: keys derived for one sum do not fit another."""
     return digest(*(str(word).encode() for word in words))
+
+
+def asked(kind: type[Payload], body: bytes) -> tuple[str, ...]:
+    """Return what an ask adds to the context of its masks: its digest, if all sites of the sum get the same ask."""
+    return (digest(kind.title().encode(), body).hex(),) if kind.alike else ()
 
 
 # -- masks ------------------------------------------------------------------------------------------------------------

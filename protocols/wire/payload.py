@@ -56,7 +56,9 @@ class Payload:
 
     A subclass is a frozen dataclass. An ask names its answer: ``class EStep(Payload, answer=Statistics)``. An answer of
     which the fusion center needs only the sum over sites declares it: ``class Statistics(Payload, summed=True)``;
-    secure aggregation masks those (protocols/secure_aggregation/payloads.py).
+    secure aggregation masks those (protocols/secure_aggregation/payloads.py). An ask that every site of a sum gets
+    alike declares it: ``class Price(Payload, answer=Masses, alike=True)``. Masks of answers to different asks do not
+    cancel then, so that no center learns a site's answer from a sum by asking the others what it knows.
 
     Examples
     --------
@@ -67,11 +69,13 @@ class Payload:
 
     answer: ClassVar[type[Payload] | None] = None
     summed: ClassVar[bool] = False
+    alike: ClassVar[bool] = False
 
-    def __init_subclass__(cls, answer: type[Payload] | None = None, summed: bool = False) -> None:
+    def __init_subclass__(cls, answer: type[Payload] | None = None, summed: bool = False, alike: bool = False) -> None:
         super().__init_subclass__()
         cls.answer = answer
         cls.summed = summed
+        cls.alike = alike
 
     def spends(self) -> dict[str, int]:
         """Return how much of the data's budget an answer to this ask takes, by kind (`protocols.budget`).

@@ -173,8 +173,11 @@ def _row(
     published: _Score | None = None,
     varied: tuple[str, ...] = (),
 ) -> Cell:
-    """Return a row with M = `parts` and, but for gate "all", K = `experts`; `varied`: keys that no user can set."""
-    own: dict[str, Any] = {"gp.parts": parts} | ({"gp.experts": experts} if gate != "all" else {})
+    """Return a row with M = `parts` and, but for gate "all", K = `experts`; `varied`: keys that no user can set.
+
+    The paper's experts answer about a point alone.
+    """
+    own: dict[str, Any] = {"gp.parts": parts, "gp.answers": 1} | ({"gp.experts": experts} if gate != "all" else {})
     row = settings(aggregation=rule, gate=gate) | {key: value for key, value in own.items() if key in varied}
     defaults = {key: value for key, value in own.items() if key not in varied}
     used = {**row, **{key: config.get(key) or value for key, value in defaults.items()}}

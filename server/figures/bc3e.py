@@ -26,14 +26,8 @@ _METHODS = {
 
 
 def figures(report: Report, arrays: Arrays) -> list[Figure]:
-    """Draw the bound, changed classes, the accuracies and the clusterings, as far as the run has them."""
+    """Draw the accuracies, the clusterings, changed classes and the bound, as far as the run has them."""
     drawn = []
-    bounds = arrays.get("bounds", np.empty(0))
-    if len(bounds) > 0:
-        drawn.append(_bound(report, bounds))
-    changed = arrays.get("changed", np.empty(0))
-    if len(changed) > 1:
-        drawn.append(_changed(report, changed))
     methods = _accuracies(report)
     if len(methods) > 1:
         drawn.append(_accuracy(report, methods))
@@ -42,6 +36,12 @@ def figures(report: Report, arrays: Arrays) -> list[Figure]:
         drawn.append(_coverage(report, coverage))
     if clusterings := _predictive_shares(arrays):
         drawn.append(_clusterings(report, clusterings, _commonest(arrays)))
+    changed = arrays.get("changed", np.empty(0))
+    if len(changed) > 1:
+        drawn.append(_changed(report, changed))
+    bounds = arrays.get("bounds", np.empty(0))
+    if len(bounds) > 0:
+        drawn.append(_bound(report, bounds))
     return drawn
 
 

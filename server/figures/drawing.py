@@ -1,4 +1,4 @@
-"""Drawing of figures: PNG images whose bytes depend on their content alone."""
+"""Drawing of figures: PNG and SVG images whose bytes depend on their content alone, and what they show as CSV."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from server.figures.plotted_data import plotted_data
 from server.report.formatting import printable
+from server.report.image import Image
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +29,7 @@ _ABREAST = 2
 """Panels in a row."""
 
 
-def png(draw: Callable[[Axes], None], height: float, width: float = WIDTH) -> bytes:
+def png(draw: Callable[[Axes], None], height: float, width: float = WIDTH) -> Image:
     """Return a drawing, with sizes in inches; no date, no software, no settings of the user's own matplotlib."""
     return png_panels(lambda panels: draw(panels[0]), 1, height, width)
 
@@ -41,16 +43,18 @@ def png_panels(
     same_x: bool = True,
     same_y: bool = True,
     abreast: int = _ABREAST,
-) -> bytes:
+) -> Image:
     """Return a drawing of `n` panels as `png` does; `height` is that of a row of `abreast` panels."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     rows, columns = -(-n // abreast), min(n, abreast)
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rc("font", size=_LETTERS)
+        mpl.rc("svg", hashsalt="consilience")
         mpl.rc("axes", titlesize=_TITLES)
         mpl.rc("xtick", labelsize=_TICKS)
         mpl.rc("ytick", labelsize=_TICKS)
@@ -68,7 +72,11 @@ def png_panels(
         image = io.BytesIO()
         # Unlike `savefig`, it lays the figure out while it draws, instead of drawing twice.
         canvas.print_png(image, metadata={"Software": None})
-    return image.getvalue()
+        figure.set_layout_engine("none")  # it has been laid out
+        vector = io.BytesIO()
+        vector_canvas: Any = FigureCanvasSVG(figure)
+        vector_canvas.print_svg(vector, metadata={"Date": None, "Creator": None})
+        return Image(image.getvalue(), vector.getvalue(), plotted_data(panels[:n]))
 
 
 def plain(text: object, most: int = 24) -> str:

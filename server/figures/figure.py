@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from server.report.image import Image
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -13,8 +15,8 @@ class Figure:
     ----------
     name : str
         File name without ``.png``.
-    image : bytes
-        PNG image.
+    image : Image
+        PNG image, with SVG and data.
     caption : str
         What is drawn, with units and sizes.
     alt : str
@@ -22,7 +24,7 @@ class Figure:
     """
 
     name: str
-    image: bytes
+    image: Image
     caption: str
     alt: str
 

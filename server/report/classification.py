@@ -25,6 +25,16 @@ _SCORES: Mapping[str, Meaning] = {
     "calibration_error": lower("expected calibration error", share=True),
 }
 
+SCORE_WORDS: Mapping[str, str] = {
+    "log_loss": "log loss",
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "auc": "AUC",
+    "brier": "Brier score",
+    "calibration_error": "calibration error",
+}
+"""Scores in a few words."""
+
 
 def score_meanings(ways: Mapping[str, str]) -> dict[str, Meaning]:
     """Return the meanings of the metrics ``SCORE_WAY``, of `numerics.shared.classification.as_metrics`.

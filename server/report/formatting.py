@@ -15,6 +15,8 @@ def printable(text: str) -> str:
     >>> printable("north\n")
     'north\\n'
     """
+    if text.isprintable():
+        return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 

@@ -110,6 +110,7 @@ REPORT = ProtocolReport(
         "n_experts": Meaning("Gaussian process experts"),
         "n_queries": Meaning("points predicted", counts="point"),
         "n_selected": Meaning("experts asked for a point, on average"),
+        "best_reduction": higher("mean variance at the points that a measurement at the best one removes", share=True),
         "n_dropped": lower("expected answers of experts that did not come"),
         "bytes_per_query": lower("bytes on the wire for a point"),
     },

@@ -10,7 +10,7 @@ from server.report.commands import broken_over_lines, given_in_python
 from server.report.data import Report
 from server.report.formatting import columns, counted, folded, grouped, human_bytes, human_seconds, number, percent
 from server.report.glossary import direction, meaning, measure_words, payload_words
-from server.report.headline import UNCLEAR, answer, comparisons
+from server.report.headline import UNCLEAR, answer, comparisons, value_text
 from server.report.influence import sentence, table_of
 from server.report.markup import (
     Html,
@@ -32,7 +32,7 @@ from server.report.markup import (
 )
 from server.report.protocol import report_of
 from server.report.summary import metric_names
-from server.report.verdict import DO_NOT_JOIN, JOIN, verdict
+from server.report.verdict import DO_NOT_JOIN, JOIN, Verdict, Way, verdict
 
 __all__ = ["figure_texts", "report_html"]
 
@@ -70,8 +70,8 @@ def report_html(report: Report, images: Mapping[str, bytes]) -> str:
         HTML text. Long tables are cut in the middle, and name the file that has all rows.
     """
     sections = [
-        section("Overview", _overview(report)),
         section("The answer", _answer(report)),
+        section("Overview", _overview(report)),
         section("Figures", _figures(report, images)),
         section("Result", _results(report)),
         section("Influence of each site", _influence(report)),
@@ -88,7 +88,7 @@ def report_html(report: Report, images: Mapping[str, bytes]) -> str:
             paragraph(f"Report of a run of the protocol {report.protocol}", "kind"),
             Html(f"<h1>{text(report.scenario)}</h1>\n"),
             paragraph(question, "question") if question else Html(),
-            _decision(report),
+            _decision(report, verdict(report)),
             facts(_facts(report)),
         ]
     )
@@ -97,12 +97,45 @@ def report_html(report: Report, images: Mapping[str, bytes]) -> str:
     return document(f"{report.scenario}: a run of {report.protocol}", header, sections, footer)
 
 
-def _decision(report: Report) -> Html:
-    """Return whether a site should join, and why; or why that cannot be said."""
-    found = verdict(report)
-    kind = {JOIN: "good", DO_NOT_JOIN: "bad"}.get(found.decision, "")
-    words = Html(f'<strong class="{kind}">{found.words}</strong>' if kind else f"<strong>{found.words}</strong>")
-    return paragraph(joined([Html("Should a site join? "), words, text(f" {found.reason}")]), "verdict")
+def _decision(report: Report, found: Verdict) -> Html:
+    """Return whether a site should join, the number beside those of the alternatives, and what may change that."""
+    kind = {JOIN: "good", DO_NOT_JOIN: "bad"}.get(found.decision, "open")
+    words = Html(f'<strong class="{kind}">{text(found.words)}</strong>')
+    sentence = paragraph(joined([Html("Should a site join? "), words, Html(" "), unbroken(found.reason)]), "sentence")
+    warnings = Html(f'<div class="warnings">\n<p>Before you decide</p>\n{bullets(found.warnings)}</div>\n')
+    content = joined([sentence, _bars(report, found), warnings if found.warnings else Html()])
+    return Html(f'<div class="verdict {kind}">\n{content}</div>\n')
+
+
+def _bars(report: Report, found: Verdict) -> Html:
+    """Return a bar of the result's number beside those of the alternatives; nothing without an alternative."""
+    if len(found.ways) < 2:
+        return Html()
+    largest = max(abs(way.value) for way in found.ways) or 1.0
+    better = direction(meaning(report.protocol, found.ways[0].metric))
+    scale = paragraph(f"{_capital(found.measure)}{f' ({better})' if better else ''}", "small")
+    rows = []
+    for way in found.ways:
+        kind = "mine" if way.kind == "together" else "far" if way.kind == "out of reach" else "rival"
+        width = max(0.5, 100 * abs(way.value) / largest)
+        saved = "" if way.gain is None else _saved(way)
+        rows.append(
+            f'<li class="{kind}"><span class="way">{text(_capital(way.words))}'
+            f"{' <small>(nobody has it)</small>' if kind == 'far' else ''}</span>"
+            f'<span class="value">{unbroken(value_text(report, way.metric))}</span>'
+            f'<span class="track"><span class="bar" style="width:{width:.1f}%"></span></span>'
+            f'<span class="saved">{saved}</span></li>\n'
+        )
+    return Html(f'{scale}<ul class="bars">\n{"".join(rows)}</ul>\n')
+
+
+def _saved(way: Way) -> str:
+    """Return by how much the result's error is smaller than an alternative's."""
+    assert way.gain is not None  # noqa: S101 - who calls has looked
+    if abs(way.gain) > 10:
+        return ""
+    sign = "less" if way.gain >= 0 else "more"
+    return f"{unbroken(percent(abs(way.gain), way.error))} {sign} error together" if way.gain else "the same"
 
 
 def _facts(report: Report) -> dict[str, object]:
@@ -146,7 +179,8 @@ def _repetitions(report: Report) -> str:
 def _answer(report: Report) -> Html:
     rivals = comparisons(report)
     compared = Html()
-    if rivals:
+    beside = {way.metric for way in verdict(report).ways[1:]}  # these stand at the top of the page
+    if any(each.metric not in beside for each in rivals):
         compared = table(
             "Compared with",
             ("alternative", "its number", "this run's number", "verdict"),
@@ -261,7 +295,8 @@ def _by_site(report: Report) -> Html:
     # Sites without any message have a row, too.
     nothing: dict[str, Any] = {"bytes_to": 0, "bytes_from": 0}
     by_site = {**dict.fromkeys(report.sites, nothing), **report.ledger.get("by_site", {})}
-    names = sorted({name for each in by_site.values() for name in each.get("payloads", {})})
+    present = {name for each in by_site.values() for name in each.get("payloads", {})}
+    names = [name for name in report.ledger.get("by_payload", {}) if name in present]
     rows = [
         [
             site,

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from server.report.formatting import grouped, number, printable
+from server.report.image import svg_of
 from server.report.style import STYLE
 
 _MOST_ROWS = 400
@@ -165,12 +166,13 @@ def _row(row: Sequence[object], right: set[int]) -> str:
 
 
 def figure(image: bytes, alt: str, caption: str) -> Html:
-    """Return a PNG image, embedded in the page, with its alternative text and its caption."""
-    data = base64.b64encode(image).decode("ascii")
+    """Return an image, as SVG if it has that, embedded in the page, with its alternative text and its caption."""
+    svg = svg_of(image)
+    data, kind = base64.b64encode(svg or image).decode("ascii"), "svg+xml" if svg else "png"
     width, height = int.from_bytes(image[16:20], "big"), int.from_bytes(image[20:24], "big")
     size = f' width="{width}" height="{height}"' if image.startswith(b"\x89PNG") else ""
     return Html(
-        f'<figure><img src="data:image/png;base64,{data}"{size} alt="{text(alt)}">'
+        f'<figure><img src="data:image/{kind};base64,{data}"{size} alt="{text(alt)}">'
         f"<figcaption>{text(caption)}</figcaption></figure>\n"
     )
 

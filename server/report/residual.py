@@ -20,7 +20,7 @@ _BINS = (
 )
 _ALONE = (
     " At the end the sites got the outcome of the rows learned from, and answered with what their own columns alone"
-    " predict of the test rows."
+    " predict of the entities, test rows among them."
 )
 
 
@@ -77,10 +77,13 @@ def _check_widths(path: str, arrays: Arrays) -> None:
     widths, weights = arrays.get("widths", np.zeros(0)), arrays.get("weights", np.zeros(0))
     levels = arrays.get("levels", np.zeros(len(weights), np.int64))
     binned = levels.dtype == np.int64 and levels.shape == weights.shape and bool(((levels >= 0) & (levels < 256)).all())
+    own = str(arrays.get("own_site", "")) in ("", *arrays["agents"].tolist())
+    share = arrays.get("own_share", np.array(0.0))
+    binned = binned and own and share.shape == () and share.dtype == np.float64 and bool(0 <= share <= 1)
     same = binned and widths.dtype == np.int64 and widths.shape == arrays["agents"].shape and bool((widths >= 0).all())
     if not (same and weights.dtype == np.float64 and weights.shape == (int(widths.sum()),)):
         raise ResultsError(
-            f"{path}: weights and levels in arrays.npz do not go with widths and agents; use a run's own results"
+            f"{path}: weights, levels, shares in arrays.npz do not go with widths and agents; use a run's own results"
         )
 
 

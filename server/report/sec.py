@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from protocols.sec.settings import Settings
+from server.report.classification import score_meanings
 from server.report.data import Arrays, ResultsError
 from server.report.previous_run import read_results
 from server.report.protocol import FROM, Answer, Config, Meaning, ProtocolReport, Rival, higher, lower
@@ -16,14 +17,16 @@ _SAME_SETTINGS = ("standardize", "reference", "weights", "combine")
 
 
 def more_metrics(metric: str) -> Meaning | None:
-    """Return the meaning of ``mse_test_WAY``, which is ``mse_WAY`` on the fusion center's test rows."""
-    known = REPORT.metrics.get(f"mse_{metric.removeprefix('mse_test_')}") if metric.startswith("mse_test_") else None
+    """Return the meaning of ``SCORE_test_WAY``, which is ``SCORE_WAY`` on the fusion center's test rows."""
+    score, test, way = metric.rpartition("_test_")
+    known = REPORT.metrics.get(f"{score}_{way}") if test else None
     return known and replace(known, words=f"{known.words}, on the fusion center's test rows")
 
 
 def holdings(config: Config, arrays: Arrays) -> str:
     """Return who holds what."""
-    return "Each site is a learner: it holds rows of the same columns, and fits its own regression to them."
+    kind = "classifier" if len(arrays.get("classes", ())) else "regression"
+    return f"Each site is a learner: it holds rows of the same columns, and fits its own {kind} to them."
 
 
 _POOLED = (
@@ -63,6 +66,16 @@ def earlier_arrays(config: Config) -> Arrays:
     return arrays
 
 
+_WAYS = {
+    "cluster": "every learner with its cluster",
+    "alone": "every learner alone",
+    "all": "all learners together",
+    "personal": "every learner with its own weights for the models of all",
+    "recommended": "every learner as its own held-out rows recommend",
+    "oracle": "if the true clusters were known",
+}
+"""Ways to predict, in words."""
+
 REPORT = ProtocolReport(
     question="With whom should I collaborate?",
     column_keys={"target": "output", "features": "inputs"},
@@ -77,15 +90,30 @@ REPORT = ProtocolReport(
             beside=("mse_personal", "mse_recommended", "mse_oracle", "n_clusters", "clusters_correct", "adjusted_rand"),
             also="They form {n_clusters}.",
         ),
+        Answer(
+            "log_loss_cluster",
+            "{who}, each predicting with its cluster, {have} a log loss of {value}",
+            {
+                "log_loss_alone": Rival("with every learner alone", "each learner's own model", "alone"),
+                "log_loss_all": Rival("with all learners together", "the mean of all models", "plain way"),
+            },
+            beside=(
+                "log_loss_personal",
+                "log_loss_recommended",
+                "auc_cluster",
+                "auc_alone",
+                "accuracy_cluster",
+                "calibration_error_cluster",
+                "n_clusters",
+            ),
+            also="They form {n_clusters}.",
+        ),
         Answer("n_clusters", "{who} form{s} {n_clusters}; no rows were held out to measure errors on"),
     ),
     metrics={
-        "mse_cluster": lower("mean squared error, every learner with its cluster"),
-        "mse_alone": lower("mean squared error, every learner alone"),
-        "mse_all": lower("mean squared error, all learners together"),
-        "mse_personal": lower("mean squared error, every learner with its own weights for the models of all"),
-        "mse_recommended": lower("mean squared error, every learner as its own held-out rows recommend"),
-        "mse_oracle": lower("mean squared error, if the true clusters were known"),
+        **{f"mse_{way}": lower(f"mean squared error, {words}") for way, words in _WAYS.items()},
+        **score_meanings(_WAYS),
+        "n_classes": Meaning("classes of the outcome, over all sites"),
         "n_learners": Meaning("learners"),
         "n_measured": Meaning("learners with held-out rows to measure errors on"),
         "n_unclustered": lower("learners without a cluster, since too little is known of them"),

@@ -22,7 +22,22 @@ a { color: var(--mark); text-underline-offset: .15em; }
 .skip { position: absolute; left: -999rem; } .skip:focus { position: static; }
 .kind { color: var(--dim); margin: 0 0 .25rem; }
 .question { font-size: 1.15rem; color: var(--dim); margin: .35rem 0 1.25rem; }
-.verdict { font-size: 1.1rem; max-width: 48rem; margin: 0 0 1.25rem; }
+.verdict { max-width: 50rem; margin: 0 0 1.5rem; padding: .9rem 1rem .6rem; background: var(--soft);
+  border-left: .3rem solid var(--dim); border-radius: .2rem; }
+.verdict.good { border-color: var(--good); } .verdict.bad { border-color: var(--bad); }
+.verdict, .verdict.good, .verdict.bad { color: var(--ink); }
+.verdict .sentence { font-size: 1.1rem; } .verdict strong { font-size: 1.3rem; } strong.open { color: var(--ink); }
+.bars { list-style: none; padding: 0; margin: 0 0 .6rem; max-width: none; display: grid;
+  grid-template-columns: minmax(9rem, 16rem) minmax(4rem, 1fr) auto auto; gap: .3rem .8rem; align-items: center;
+  grid-auto-flow: row dense; } .way { grid-column: 1; } .track { grid-column: 2; } .bars .value { grid-column: 3; }
+.bars .saved { grid-column: 4; }
+.bars li { display: contents; } .bars .value { text-align: right; font-variant-numeric: tabular-nums; }
+.bars .saved { color: var(--dim); font-size: .88rem; white-space: nowrap; } .bars small { color: var(--dim); }
+.track { display: block; background: var(--line); height: .8rem; border-radius: .15rem; }
+.bar { display: block; height: 100%; background: var(--dim); border-radius: .15rem; }
+.mine .bar { background: var(--mark); } .mine .way, .mine .value { font-weight: 700; } .far .bar { opacity: .45; }
+.warnings { border-top: 1px solid var(--line); padding-top: .5rem; } .warnings p { font-weight: 600; margin: 0; }
+.warnings ul { margin: .2rem 0 .3rem; padding-left: 1.2rem; }
 .answer { font-size: 1.2rem; line-height: 1.45; border-left: .25rem solid var(--mark); padding: .15rem 0 .15rem .9rem;
   margin: 0 0 1.25rem; max-width: 48rem; }
 .small { color: var(--dim); font-size: .9em; }
@@ -32,7 +47,11 @@ dl.terms dt { font-weight: 600; } dl.terms dd { margin: 0 0 .6rem; }
 nav ul { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; padding: .6rem 0; margin: 1.25rem 0 0;
   border-top: 1px solid var(--line); font-size: .92rem; max-width: none; }
 nav a { text-decoration: none; } nav a:hover { text-decoration: underline; }
-.box { overflow-x: auto; margin: 0 0 1.5rem; } .tall { max-height: 26rem; overflow-y: auto; }
+.box { overflow-x: auto; margin: 0 0 1.5rem; scrollbar-width: thin; scrollbar-color: var(--dim) var(--soft); }
+.tall { max-height: 26rem; overflow-y: auto; border: 1px solid var(--line); border-radius: .35rem;
+  padding: 0 0 0 .6rem; }
+.tall::-webkit-scrollbar { width: .65rem; height: .65rem; } .tall::-webkit-scrollbar-thumb { background: var(--dim);
+  border-radius: .35rem; } .tall::-webkit-scrollbar-track { background: var(--soft); }
 .tall thead th { position: sticky; top: 0; }
 .box:focus-visible, pre:focus-visible, a:focus-visible, summary:focus-visible { outline: 2px solid var(--mark);
   outline-offset: 2px; }
@@ -58,6 +77,9 @@ img { display: block; width: auto; max-width: min(100%, 50rem); height: auto; ba
   border: 1px solid var(--line); border-radius: .35rem; padding: .35rem; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 0 1.5rem; }
 details { margin: 0 0 1rem; } summary { cursor: pointer; color: var(--mark); padding: .35rem 0; }
+@media (max-width: 40rem) { .bars { grid-template-columns: minmax(0, 1fr) auto; }
+  .bars { grid-auto-flow: row; } .bars .value { grid-column: 2; } .track { grid-column: 1 / 3; }
+  .bars .saved { grid-column: 1 / 3; margin-bottom: .5rem; white-space: normal; } }
 @media (max-width: 40rem) { .wide { min-width: 9rem; } .answer { font-size: 1.1rem; } }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .75rem; font-size: .9rem;
   color: var(--dim); }
@@ -74,6 +96,9 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .75re
   :root { --ink: #000000; --dim: #333333; --paper: #ffffff; --line: #999999; --soft: #ffffff; --mark: #000000;
     --good: #000000; --bad: #000000; }
   @page { margin: 16mm 14mm; }
+  * { print-color-adjust: exact; } .verdict { border: 1px solid var(--line); break-inside: avoid; }
+  #figures { break-before: page; } .tall { border: 0; padding: 0; }
+  .bar { background: #777777; } .mine .bar { background: #000000; } .track { background: #dddddd; }
   body { display: block; max-width: none; padding: 0; font-size: 10pt; } nav, .skip { display: none; }
   .box, .tall, pre { overflow: visible; max-height: none; } pre { white-space: pre-wrap; overflow-wrap: anywhere; }
   table { font-size: 8.5pt; overflow-wrap: break-word; } .field { white-space: normal; }

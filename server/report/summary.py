@@ -48,12 +48,13 @@ def ledger_summary(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     dict
         ``messages`` (distinct round, direction and site), ``bytes_to_sites``, ``bytes_from_sites``, ``by_payload``
         {payload: {direction, messages, bytes, fields {name: {all dtypes, first shape, total bytes}}}} and ``by_site``
-        {site: {bytes_to, bytes_from, payloads {payload: bytes both ways}}}, all sorted by name. A payload that crossed
-        both ways has the direction ``"both"``.
+        {site: {bytes_to, bytes_from, payloads {payload: bytes both ways}}}, sites sorted by name, payloads in the order
+        in which they first crossed. A payload that crossed both ways has the direction ``"both"``.
     """
     messages = set()
     totals = {"to_site": 0, "from_site": 0}
     payloads: dict[str, dict[str, Any]] = {}
+    first: dict[str, tuple[int, bool, str]] = {}
     sites: dict[str, dict[str, Any]] = {}
     for line in lines:
         direction, size = line["direction"], line["bytes"]
@@ -65,6 +66,8 @@ def ledger_summary(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         payload = payloads.setdefault(
             line["payload"], {"direction": direction, "messages": 0, "bytes": 0, "fields": {}}
         )
+        when = (line["round"], direction != "to_site", line["payload"])
+        first[line["payload"]] = min(first.get(line["payload"], when), when)
         payload["direction"] = direction if payload["direction"] == direction else "both"
         payload["messages"] += 1
         payload["bytes"] += size
@@ -76,12 +79,12 @@ def ledger_summary(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
                 total["dtype"] += f" and {each['dtype']}"
             total["bytes"] += each["bytes"]
     for site in sites.values():
-        site["payloads"] = dict(sorted(site["payloads"].items()))
+        site["payloads"] = {name: site["payloads"][name] for name in sorted(site["payloads"], key=first.__getitem__)}
     return {
         "messages": len(messages),
         "bytes_to_sites": totals["to_site"],
         "bytes_from_sites": totals["from_site"],
-        "by_payload": dict(sorted(payloads.items())),
+        "by_payload": {name: payloads[name] for name in sorted(payloads, key=first.__getitem__)},
         "by_site": dict(sorted(sites.items())),
     }
 

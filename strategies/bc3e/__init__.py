@@ -86,7 +86,7 @@ class BC3E(FusionStrategy):
     The first ask surveys the labels of every site:
 
     >>> next(BC3E(session="run-1").conversation()).ask
-    Survey(distribution='row', salt='run-1')
+    Survey(distribution='row', salt='run-1', masked=False)
     """
 
     def __init__(self, *, settings: Settings | None = None, **common: Any) -> None:
@@ -96,7 +96,7 @@ class BC3E(FusionStrategy):
     def conversation(self, repetition: int = 0) -> Conversation[FittedEnsemble]:
         """Survey the sites, fit the model, and ask the sites to write their results and to count right decisions."""
         distribution = self.settings.distribution
-        survey = Survey(distribution, f"{self.session}")
+        survey = Survey(distribution, f"{self.session}", self.settings.masked)
         holdings: dict[str, Holdings] = yield Broadcast(survey, check=partial(check_holdings, distribution))
         layout = agree_layout(
             holdings, distribution, self.settings.classes, confusion=self.settings.reliability == "confusion"
@@ -117,6 +117,8 @@ class BC3E(FusionStrategy):
         withheld = {site: tally.withheld for site, tally in tallies[best].items() if tally.withheld}
         reliability = _reliability(layout, fits[best], tallies[best])
         held = sum(layout.instances[site] for site in tallies[best])
+        if self.settings.masked:  # of each site only a bound is known
+            held = fits[best].instances
         unsure = sum(tally.unsure for tally in tallies[best].values()) / max(held, 1)
         certainty = coverage(tallies[best].values())
         return FittedEnsemble(fits[best], correct, total, len(seeds), withheld, reliability, certainty, unsure)
@@ -138,6 +140,8 @@ class BC3E(FusionStrategy):
             "rounds_to_converge": float(fit.rounds),
             "converged": float(fit.converged),
         }
+        if fit.association:
+            metrics["association"] = fit.association
         if self.settings.abstain:
             metrics["unsure"] = outcome.unsure
         metrics |= {f"reliability_{name}": value for name, value in outcome.reliability.items()}

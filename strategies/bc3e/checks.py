@@ -86,6 +86,12 @@ def check_statistics(
         raise PayloadError(answer.title(), "changed", f"is no number of {n} instances")
 
 
+def check_number(most: int, answer: Statistics) -> None:
+    """Refuse a masked sum over no instance, or over more than its sites can have."""
+    if not 0 < answer.n <= most:
+        raise PayloadError(answer.title(), "n", f"expected 1 to {most} instances")
+
+
 def check_shares(layout: Layout, names: Iterable[str], ask: Sweep, history: int, site: str, answer: Shares) -> None:
     """Refuse shares that no labels can have, and shares of other instances than those of the ask.
 
@@ -117,6 +123,8 @@ def check_shares(layout: Layout, names: Iterable[str], ask: Sweep, history: int,
     entries = layout.k * sum(layout.n_clusters[name] for name in own)
     if (np.abs(answer.products.astype(float)) > 2.0 * layout.k * len(own) * 2.0**PRODUCT_BITS + entries).any():
         raise PayloadError(answer.title(), "products", "are larger than products of differences of probabilities")
+    if not 0 <= answer.association <= (not all(map(is_confusion, own))):
+        raise PayloadError(answer.title(), "association", "expected a share, and 0 of a site without own clusterings")
 
 
 def check_plain_shares(layout: Layout, asks: Mapping[str, Sweep], site: str, answer: Shares) -> None:
@@ -124,7 +132,7 @@ def check_plain_shares(layout: Layout, asks: Mapping[str, Sweep], site: str, ans
     _expect(answer, "share", answer.share.shape, (layout.k, len(asks[site].active)))
     _check_labels(layout, site, answer, "share", answer.share)
     _check_evidence(layout, asks[site], answer)
-    if answer.mass or answer.bound or len(answer.products):
+    if answer.mass or answer.bound or len(answer.products) or answer.association:
         raise PayloadError(answer.title(), "mass", "expected no sums for an M-step")
 
 

@@ -15,11 +15,11 @@ from numerics.bc3e.e_step import Contribution
 from numerics.bc3e.grid import from_grid, one_to_grid
 from numerics.bc3e.influence import contradicting_site
 from numerics.bc3e.m_step import expected_log_likelihood, expected_log_prior, maximize_alpha
-from numerics.bc3e.reliability import first_table, maximize_table, prior_bound
+from numerics.bc3e.reliability import association, first_table, is_confusion, maximize_table, prior_bound
 from protocols.bc3e.payloads import EStep, Shares, Statistics, Sweep
 from protocols.bc3e.settings import Settings
 from protocols.wire.payload import Payload, PayloadError
-from strategies.bc3e.checks import check_shares, check_statistics
+from strategies.bc3e.checks import check_number, check_shares, check_statistics
 from strategies.bc3e.influence import influence_of_sums
 from strategies.bc3e.layout import Layout
 from strategies.bc3e.shared import SharedInstances
@@ -29,6 +29,12 @@ from strategies.secure_aggregation import Masking, Total
 
 SWEEPS = 500
 """Largest number of sweeps of an E-step that runs to convergence; on the paper's data it takes 5 to 60."""
+
+FEWEST_SWEEPS, FEWEST_WITH_CONFUSION = 1, 2
+"""Sweeps of an E-step where each is a round; with confusion matrices, the first has the classes of the step before."""
+
+FIRST_SWEEPS = 8
+"""Fewest sweeps of a first E-step that decides the number of draws: by then an association hardly rises any more."""
 
 
 SETTLED_STEPS = 2
@@ -66,6 +72,10 @@ class EMFit:
         Sites whose sums contradicted those of the others, and did not count from then on (``bc3e.robust``).
     draws : int
         Draws of theta that an instance's class counts for; 0: classifiers vote.
+    association : float
+        `numerics.bc3e.reliability.association` of the clustering that has the largest; 0 where it decides nothing.
+    instances : int
+        Number of instances in the sums of the last accepted E-step.
     """
 
     alpha: Float64[np.ndarray, "k"]
@@ -80,6 +90,8 @@ class EMFit:
     mass: dict[str, dict[str, Int64[np.ndarray, "k k_m"]]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     draws: int = 0
+    association: float = 0.0
+    instances: int = 0
 
 
 @dataclass(frozen=True)
@@ -131,7 +143,9 @@ class EM:
         }
         self.weights = Weights()
         self.mix = PLAIN
-        self.draws = layout.draws and (settings.draws or layout.draws)
+        self.draws = layout.draws() and (settings.draws or layout.draws())
+        # Of several starts only one has equal rows of beta, and bounds of fits with different draws say nothing.
+        self.decides_draws = self.draws > 1 and not settings.draws and settings.restarts <= 1 and not start
         self.shared = SharedInstances(layout, starts, self.alpha, self.draws) if starts else None
         self.statistics: dict[str, _SiteStatistics] = {}
         self.accepted_statistics: dict[str, _SiteStatistics] = {}
@@ -166,10 +180,13 @@ class EM:
             fit.alpha, fit.bound = self.alpha, sums.bound
             fit.beta = {name: block.x for name, block in self.beta.items()}
             fit.bounds.append(sums.bound)
+            fit.instances = sums.n
             fit.changed.append(sums.changed / max(sums.n, 1))
             fit.converged = self._has_settled(change)
             if fit.converged:
                 break
+            if not step:
+                self._choose_draws(sums)
             if not comparable:
                 self.weights.forget()
             self._m_step(sums)
@@ -183,6 +200,21 @@ class EM:
         bound = abs(change) <= settings.tolerance * abs(fit.bound)
         labels = len(fit.changed) > SETTLED_STEPS and max(fit.changed[-SETTLED_STEPS:]) <= settings.stop_share
         return {"bound": bound, "labels": labels, "both": bound and labels}[settings.stop]
+
+    def _choose_draws(self, sums: _Sums) -> None:
+        """Let a class count for fewer draws if a clustering follows the classes of the classifiers.
+
+        The first E-step is at equal rows of beta, so that its classes are those of the classifiers alone. Fewer draws
+        cannot lower the bound: each adds a mean log probability to it.
+        """
+        if not self.decides_draws:
+            return
+        clusterings = [mass for name, mass in sums.mass.items() if not is_confusion(name)]
+        own = self.shared.association() if self.shared else 0.0
+        self.fit.association = max([own, *(association(mass, self.layout.bits) for mass in clusterings)])
+        self.draws = self.fit.draws = self.layout.draws(self.fit.association)
+        if self.shared:
+            self.shared.draws = self.draws
 
     # -- E-step -------------------------------------------------------------------------------------------------------
 
@@ -234,8 +266,8 @@ class EM:
         asks: dict[str, Payload] = {site: ask for site, ask in self._asks(step, {}).items() if isinstance(ask, Payload)}
         total: Total[Statistics] = yield from masking.total(asks, zero, measure=measure)
         try:
-            n = sum(self.layout.instances[site] for site in total.sites)
-            check_statistics(self.layout, self.alpha, names, n, total.sum)
+            check_number(sum(self.layout.instances[site] for site in total.sites), total.sum)
+            check_statistics(self.layout, self.alpha, names, total.sum.n, total.sum)
         except PayloadError as error:
             raise FusionError(f"secure-aggregation: {total.name} cannot be a sum of statistics ({error})") from None
         self.answering_sites = set(total.sites)
@@ -260,8 +292,11 @@ class EM:
 
     @property
     def _most_sweeps(self) -> int:
-        """Largest number of sweeps of an E-step; the first one has the classes of the step before."""
-        return max(self.settings.sweeps or SWEEPS, 2 if self.draws else 1)
+        """Largest number of sweeps of an E-step; by default to convergence, or the fewest where each is a round."""
+        fewest = FEWEST_WITH_CONFUSION if self.draws else FEWEST_SWEEPS
+        if self.decides_draws and not self.fit.rounds:
+            fewest = FIRST_SWEEPS
+        return max(self.settings.sweeps or (fewest if self.layout.n_shared else SWEEPS), fewest)
 
     def _check(self, moving: Mapping[str, Sweep], site: str, answer: Any) -> None:
         """Refuse an answer whose sizes do not fit the layout, or that no labels can have."""

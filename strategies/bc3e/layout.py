@@ -61,11 +61,13 @@ class Layout:
     n_shared: int
     sites_with_truth: frozenset[str]
 
-    @property
-    def draws(self) -> int:
-        """Draws of theta that an instance's class counts for by default; 0 where classifiers vote."""
+    def draws(self, association: float = 0.0) -> int:
+        """Return the draws of theta that an instance's class counts for by default; 0 where classifiers vote.
+
+        `association` is that of the clustering that has the largest; 0 before it is known.
+        """
         confusion = sum(map(is_confusion, self.n_clusters))
-        return draws_of(len(self.n_clusters) - confusion) if confusion else 0
+        return draws_of(len(self.n_clusters) - confusion, association) if confusion else 0
 
     def common_of(self, site: str) -> tuple[str, ...]:
         """Return the common clusterings that a site holds, by name."""

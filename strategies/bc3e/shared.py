@@ -144,6 +144,10 @@ class SharedInstances:
             total += Contribution(0, {}, np.zeros_like(statistics), bound)
         return total, products
 
+    def association(self) -> float:
+        """Return the largest association that a site tells of its own clusterings."""
+        return max((answer.association for answer in self._latest.values()), default=0.0)
+
     def changed(self, alpha: Float64[np.ndarray, "k"]) -> int:
         """Count the instances whose class is another one than after the last E-step that counted."""
         self._decisions = decisions(self.gamma, alpha if self.draws else np.zeros(0))

@@ -28,6 +28,7 @@ from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.coreset.exact_assignment import assign_exactly, check_counts
+from strategies.coreset.fairness import Fairness
 from strategies.coreset.influence import influence_in
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
@@ -97,7 +98,7 @@ class Coreset(FusionStrategy):
             )
         mean, scale = pool.units
         centers = ClusterCenters(how, clustering.centers * scale + mean, plain * scale + mean, scale)
-        outcome = CoresetOutcome(pool, points, clustering, centers, settings.balance)
+        outcome = CoresetOutcome(pool, points, clustering, centers, Fairness.of(settings))
         if settings.assignment == "exact":
             prices, masking = clustering.assignment.prices, None
             if settings.masked:
@@ -182,10 +183,10 @@ class Coreset(FusionStrategy):
 def from_config(config: Mapping[str, Any], **common: Any) -> Coreset:
     """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
     settings = Settings.of(config)
-    if settings.algorithm.endswith("cklv") and settings.balance < 1:
+    if settings.algorithm.endswith("cklv") and (settings.balance < 1 or settings.overlapping or settings.bounds):
         raise FusionError(
             f"coreset.algorithm={settings.algorithm} pairs one row of each of two groups, so clusters are balanced"
-            " exactly: set coreset.balance=1, or another algorithm"
+            " exactly: set coreset.balance=1 and no other bounds, or another algorithm"
         )
     if settings.assignment == "exact" and settings.k > MOST_PRICED:
         raise FusionError(f"coreset.assignment=exact prices {MOST_PRICED} clusters at most, not {settings.k}")
@@ -223,7 +224,7 @@ def _cluster(pool: PooledCoreset, points: WeightedPoints, settings: Settings, rn
             pool.in_units(points),
             points.weights,
             points.groups,
-            pool.bounds(settings.balance),
+            pool.bounds(Fairness.of(settings)),
             settings.k,
             algorithm=settings.algorithm,
             restarts=settings.restarts,

@@ -18,7 +18,7 @@ from numerics.coreset.fairness.rounding import corrected, corrections_by_site, w
 from numerics.shared.distances import squared_distances
 from numerics.shared.exact_sum import LARGEST_TERM
 from numerics.shared.threads import single_threaded
-from protocols.coreset.payloads import Counted, Masses, Moments, Price, Settle, Settled
+from protocols.coreset.payloads import Counted, Masses, Price, Settle, Settled
 from protocols.wire.payload import PayloadError
 from strategies.conversation import Check, Conversation
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
@@ -81,7 +81,7 @@ def assign_exactly(
     lost = tuple(site for site in outcome.pool.summaries if site not in pool.summaries)
     outcome = replace(outcome, pool=pool, lost=(*outcome.lost, *lost))
     centers, sites = outcome.centers, tuple(pool.summaries)
-    targets = whole_targets(best.masses, pool.bounds(outcome.balance), pool.totals)
+    targets = whole_targets(best.masses, pool.bounds(outcome.fairness), pool.totals)
     corrections = corrections_by_site(targets - best.whole, _likely_masses(outcome, best))
     asks = {
         site: Settle(
@@ -136,7 +136,7 @@ def _search_prices(
     pool, upper_bound = outcome.pool, outcome.upper_bound
     while True:
         pricing = Pricing(
-            pool.bounds(outcome.balance),
+            pool.bounds(outcome.fairness),
             pool.totals,
             len(outcome.centers.fair),
             outcome.clustering.cost / max(1, int(pool.totals.sum())),
@@ -178,13 +178,13 @@ def _raise_bound(
         )
         measure = {} if best is None else {"cost_lower": best.bound, "gain_expected": pricing.gap_estimate}
         asks = dict.fromkeys(pool.summaries, ask)
-        check_of = check_masses(pool, shifts)
-        total = yield from sum_answers(asks, no_masses(shifts), check_of, masking, attempts=ATTEMPTS, measure=measure)
+        check_of = _check_masses(pool, shifts)
+        total = yield from sum_answers(asks, _no_masses(shifts), check_of, masking, attempts=ATTEMPTS, measure=measure)
         rounds += 1
         silent = set(pool.summaries) - set(total.sites)
         if silent:
             return best, silent, rounds
-        sums = responses(total.sum)
+        sums = _responses(total.sum)
         before = pricing.bound
         pricing.update(sums)
         idle = 0 if pricing.bound > before else idle + 1
@@ -197,24 +197,22 @@ def _raise_bound(
     return best, set(), rounds
 
 
-def no_masses(shifts: Float64[np.ndarray, "m H k"]) -> Masses:
+def _no_masses(shifts: Float64[np.ndarray, "m H k"]) -> Masses:
     """Return the answer of a site without rows."""
     m, H, k = shifts.shape
     return Masses(np.zeros(m), np.zeros((m, H, k)), np.zeros((m, H, k, k)), np.zeros((m, H, k), np.int64))
 
 
-def responses(total: Masses) -> list[PriceResponse]:
+def _responses(total: Masses) -> list[PriceResponse]:
     """Return the sums at each table of prices."""
-    no_sums = np.zeros((len(total.exact), 0, 0))
-    sums = total.sums if isinstance(total, Moments) else no_sums
-    parts = zip(total.exact.tolist(), total.masses, total.curvature, sums, strict=True)
-    return [PriceResponse(*each) for each in parts]
+    parts = zip(total.exact.tolist(), total.masses, total.curvature, strict=True)
+    return [PriceResponse(*each, np.zeros((0, 0))) for each in parts]
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
 
 
-def check_masses(pool: PooledCoreset, shifts: Float64[np.ndarray, "m H k"]) -> CheckOf:
+def _check_masses(pool: PooledCoreset, shifts: Float64[np.ndarray, "m H k"]) -> CheckOf:
     """Return what checks that masses are those of the sites' rows, and that sums are not too large."""
 
     def check_of(sites_of: Mapping[str, tuple[str, ...]]) -> Check:

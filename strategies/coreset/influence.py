@@ -10,8 +10,10 @@ from numerics.coreset.fairness.clustering import fair_clustering
 from numerics.coreset.reduction import reduce
 from numerics.shared.distances import squared_distances
 from numerics.shared.threads import single_threaded
+from strategies.coreset.fairness import Fairness
 from strategies.coreset.outcome import CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
+from strategies.errors import FusionError
 from strategies.influence import Influence
 
 EXCESS = "share by which fair clusters of the other sites' rows cost more than with centers found without it"
@@ -28,20 +30,20 @@ def influence_in(outcome: CoresetOutcome) -> Influence:
     try:
         with single_threaded():
             excess = {
-                site: _excess(pool.without({site: ""}), outcome.centers.fair, outcome.balance)
+                site: _excess(pool.without({site: ""}), outcome.centers.fair, outcome.fairness)
                 for site in pool.summaries
             }
-    except ArithmeticError:  # the linear program has no solution
+    except (ArithmeticError, FusionError):  # no solution of the linear program, or no row of a group with bounds
         return Influence.cannot_be_said("the points of some of the sites have no fair clusters")
     return Influence(EXCESS, None, excess)
 
 
-def _excess(others: PooledCoreset, centers: Float64[np.ndarray, "k d"], balance: float) -> float:
+def _excess(others: PooledCoreset, centers: Float64[np.ndarray, "k d"], fairness: Fairness) -> float:
     """Return the share by which the others' points cost more at these centers than at their own; at least 0."""
     rng = np.random.default_rng(0)
     mean, unit = others.units
     points = reduce(others.union, max(1, MOST_POINTS // len(others.groups)), rng, unit)[0]
-    x, weights, bounds = others.in_units(points), points.weights, others.bounds(balance)
+    x, weights, bounds = others.in_units(points), points.weights, others.bounds(fairness)
     k = min(len(centers), len(np.unique(x, axis=0)))
     own = fair_clustering(x, weights, points.groups, bounds, k, restarts=_STARTS, rng=rng)
     there = fair_assignment(squared_distances(x, (centers - mean) / unit), weights, points.groups, bounds)

@@ -14,6 +14,7 @@ from numerics.coreset.fairness.clustering import Clustering
 from numerics.coreset.weighted_points import WeightedPoints
 from numerics.shared.distances import squared_distances
 from protocols.coreset.payloads import Construction
+from strategies.coreset.fairness import Fairness
 from strategies.coreset.pooled_coreset import PooledCoreset
 
 _ROUNDING = 1e-6
@@ -56,8 +57,8 @@ class CoresetOutcome:
         Their clustering, in units of `ClusterCenters.scale`.
     centers : ClusterCenters
         The centers that sites got.
-    balance : float
-        Balance alpha, from 0 (no fairness) to 1 (equal shares everywhere).
+    fairness : Fairness
+        Which clusters are fair.
     total : ndarray
         ``(k, H)`` numbers of rows of each group in each cluster, over the sites that counted.
     counted : tuple of str
@@ -77,7 +78,7 @@ class CoresetOutcome:
     points: WeightedPoints
     clustering: Clustering
     centers: ClusterCenters
-    balance: float
+    fairness: Fairness
     total: Int64[np.ndarray, "k H"] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     counted: tuple[str, ...] = ()
     cost: float = 0.0
@@ -151,6 +152,12 @@ class CoresetOutcome:
         return bounds
 
     @property
+    def bounded(self) -> tuple[tuple[str, ...], Int64[np.ndarray, "k G"]]:
+        """Names of the groups that have bounds, and their ``(k, G)`` numbers of rows in each cluster."""
+        names, members = self.fairness.bounded(self.pool.groups)
+        return names, self.total @ members.T.astype(np.int64)
+
+    @property
     def unconfirmed(self) -> list[str]:
         """Sites whose points were clustered, and which did not count their rows."""
         return sorted(site for site in self.pool.summaries if site not in self.counted)
@@ -171,7 +178,7 @@ class CoresetOutcome:
     @property
     def violation(self) -> float:
         """The largest distance of a group's rows in a cluster from their bounds, in rows."""
-        bounds = self.pool.bounds(self.balance)
+        bounds = self.pool.bounds(self.fairness)
         return 0.0 if bounds.admits(self.total) else bounds.violation(self.total)
 
     @property
@@ -186,7 +193,16 @@ class CoresetOutcome:
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Return the arrays of `arrays.npz` by name (docs/coreset.md)."""
-        return {
+        shares: dict[str, Shaped[np.ndarray, "..."]] = {}
+        if not self.fairness.by_group:
+            bounds = self.pool.bounds(self.fairness)
+            names, counts = self.bounded
+            shares = {
+                "bounded": np.array(names),
+                "bounded_counts": counts,
+                "bounds": np.stack([bounds.low, bounds.high]),
+            }
+        return shares | {
             "centers": self.centers.fair,
             "counts": self.total,
             "groups": np.array(self.pool.groups),
@@ -194,7 +210,7 @@ class CoresetOutcome:
             "mean": self.pool.units[0],
             "scale": self.centers.scale,
             "totals": self.pool.totals,
-            "balance": np.array(self.balance),
+            "balance": np.array(self.fairness.alpha),
             "points": self.points.points,
             "weights": self.points.weights,
             "point_groups": self.points.groups,

@@ -14,6 +14,7 @@ from numerics.coreset.reduction import union
 from numerics.coreset.weighted_points import WeightedPoints, spread
 from protocols.coreset.payloads import Summary
 from strategies.column_names import check_enough, columns_of_most
+from strategies.coreset.fairness import Fairness
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +119,9 @@ class PooledCoreset:
         """``(H,)`` numbers of rows of each group over all sites."""
         return self.rows_of(self.summaries)
 
-    def bounds(self, balance: float) -> Bounds:
-        """Return the bounds of each group's share of a cluster, for alpha = `balance`."""
-        return Bounds.of(self.totals / self.totals.sum(), balance)
+    def bounds(self, fairness: Fairness) -> Bounds:
+        """Return the bounds of every cluster's shares."""
+        return fairness.bounds(self.groups, self.totals)
 
     @cached_property
     def units(self) -> tuple[Float64[np.ndarray, "d"], Float64[np.ndarray, "d"]]:

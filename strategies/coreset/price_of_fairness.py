@@ -49,7 +49,7 @@ def price_over_k(outcome: CoresetOutcome) -> dict[str, Shaped[np.ndarray, "..."]
     fair_costs, plain_costs = [], []
     with single_threaded():
         for n in numbers:
-            rng, bounds = np.random.default_rng(n), pool.bounds(outcome.balance)
+            rng, bounds = np.random.default_rng(n), pool.bounds(outcome.fairness)
             try:
                 fair = fair_clustering(x, points.weights, points.groups, bounds, n, restarts=_FAIR_STARTS, rng=rng)
             except ArithmeticError:  # the linear program for this number of clusters has no solution

@@ -1,9 +1,9 @@
 """Rounds that move the centers: fair Lloyd on sums over all rows (docs/coreset.md, "Refinement").
 
-Each round sends centers and candidate prices. The sites answer as to prices (strategies/coreset/exact_assignment.py),
-and with the sums of their rows at each center. The center takes a Newton step of the prices; a center whose rows are
-nearly fair moves to their mean. The plain centers move by Lloyd's algorithm in the same rounds, so that the price of
-fairness compares centers of the same effort.
+Each round sends centers and candidate prices. The sites answer with whole numbers of their rows at each center, and
+with rounded sums of these rows. The center takes a Newton step of the prices, with the curvature that its points have;
+a center whose rows are nearly fair moves to their mean. The plain centers move by Lloyd's algorithm in the same rounds,
+so that the price of fairness compares centers of the same effort.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from jaxtyping import Bool, Float64
 from numerics.coreset.fairness.assignment import fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.clustering import Clustering
-from numerics.coreset.fairness.dual import Pricing
+from numerics.coreset.fairness.dual import PriceResponse, Pricing, price_points
 from numerics.shared.distances import squared_distances
 from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import Moments, Refine
 from protocols.wire.payload import PayloadError
 from strategies.conversation import Check, Conversation
-from strategies.coreset.exact_assignment import SILENT, check_masses, no_masses, responses
+from strategies.coreset.exact_assignment import SILENT
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
 from strategies.coreset.sums import ATTEMPTS, CheckOf, sum_answers
@@ -63,10 +63,10 @@ def refine_centers(
             plain=centers.plain,
         )
         zero = Moments(
-            **vars(no_masses(shifts)),
-            sums=np.zeros((len(shifts), *centers.fair.shape)),
-            plain_rows=np.zeros(len(centers.plain), np.int64),
-            plain_sums=np.zeros(centers.plain.shape),
+            np.zeros(shifts.shape, np.int64),
+            np.zeros((len(shifts), *centers.fair.shape)),
+            np.zeros(len(centers.plain), np.int64),
+            np.zeros(centers.plain.shape),
         )
         check_of = _check_moments(pool, shifts, centers)
         total = yield from sum_answers(dict.fromkeys(pool.summaries, ask), zero, check_of, masking, attempts=ATTEMPTS)
@@ -77,13 +77,13 @@ def refine_centers(
             outcome = replace(outcome, pool=pool)
             search = _search(outcome, search.shift)
             continue
-        sums = responses(total.sum)
+        sums = _responses(outcome, ask, total.sum)
         search.update(sums)
         adopted = next((each for each in sums if each.masses is search.masses), None)
         moves = np.zeros(len(centers.fair), bool)
         fair, plain = centers.fair, _plain(centers, total.sum, min_weight)
         if adopted is not None:
-            moves = movable(adopted.masses, pool.bounds(outcome.balance), min_weight)
+            moves = movable(adopted.masses, pool.bounds(outcome.fairness), min_weight)
             fair = _moved(fair / centers.scale, adopted.sums, adopted.masses.sum(axis=0), moves) * centers.scale
             if moves.any():
                 search.move()
@@ -99,7 +99,23 @@ def _search(outcome: CoresetOutcome, start: Float64[np.ndarray, "H k"]) -> Prici
     pool = outcome.pool
     scale = outcome.clustering.cost / max(1, int(pool.totals.sum()))
     k = len(outcome.centers.fair)
-    return Pricing(pool.bounds(outcome.balance), pool.totals, k, scale, start=start, gap=0.0, cools=False)
+    return Pricing(pool.bounds(outcome.fairness), pool.totals, k, scale, start=start, gap=0.0, cools=False)
+
+
+def _responses(outcome: CoresetOutcome, ask: Refine, total: Moments) -> list[PriceResponse]:
+    """Return what the search for prices takes: numbers of the sites' rows, and the points' curvature.
+
+    Its merit is not a cost, which no site sends, but how few rows are too many or too few of their groups.
+    """
+    points, bounds = outcome.points, outcome.pool.bounds(outcome.fairness)
+    squared = squared_distances(points.points / ask.scale, ask.centers / ask.scale)
+    found = []
+    with single_threaded():
+        for whole, sums, *prices in zip(total.whole, total.sums, ask.shifts, ask.temperatures.tolist(), strict=True):
+            masses = whole.astype(np.float64)
+            own = price_points(squared, points.weights, points.groups, *prices)
+            found.append(PriceResponse(-float(_unfair(masses, bounds).sum()), masses, own.curvature, sums))
+    return found
 
 
 def _reassigned(outcome: CoresetOutcome, everybody: PooledCoreset, prices: Float64[np.ndarray, "H k"]) -> Clustering:
@@ -107,7 +123,7 @@ def _reassigned(outcome: CoresetOutcome, everybody: PooledCoreset, prices: Float
     mean, scale, points = everybody.units[0], outcome.centers.scale, outcome.points
     centers = (outcome.centers.fair - mean) / scale
     squared = squared_distances((points.points - mean) / scale, centers)
-    bounds = everybody.bounds(outcome.balance)
+    bounds = everybody.bounds(outcome.fairness)
     with single_threaded():
         try:
             assignment = fair_assignment(squared, points.weights, points.groups, bounds, prices=prices)
@@ -126,8 +142,13 @@ def movable(masses: Float64[np.ndarray, "H k"], bounds: Bounds, min_weight: int)
     array([ True, False, False])
     """
     size = masses.sum(axis=0)
-    excess = np.abs(masses - np.clip(masses, bounds.low[:, None] * size, bounds.high[:, None] * size)).sum(axis=0) / 2
-    return np.asarray((size >= min_weight) & (excess <= UNFAIR * size))
+    return np.asarray((size >= min_weight) & (_unfair(masses, bounds) <= UNFAIR * size))
+
+
+def _unfair(masses: Float64[np.ndarray, "H k"], bounds: Bounds) -> Float64[np.ndarray, "k"]:
+    """Return how many rows of each center are too many or too few of their groups; the mean of columns that overlap."""
+    columns = 1 if bounds.members is None else max(1, int(bounds.members.sum(axis=0).max()))
+    return np.asarray(np.abs(bounds.excess(masses)).sum(axis=0) / (2 * columns))
 
 
 def _moved(
@@ -150,37 +171,36 @@ def _plain(centers: ClusterCenters, total: Moments, min_weight: int) -> Float64[
 
 
 def _check_moments(pool: PooledCoreset, shifts: Float64[np.ndarray, "m H k"], centers: ClusterCenters) -> CheckOf:
-    """Return what checks that sums are possible: as `check_masses`, and by points and movement of the sites."""
-    check_masses_of, unit = check_masses(pool, shifts), centers.scale
+    """Return what checks that rows are those of the sites, and sums possible by their points and movement."""
+    unit = centers.scale
 
     def check_of(sites_of: Mapping[str, tuple[str, ...]]) -> Check:
-        check_sums = check_masses_of(sites_of)
-
         def check(name: str, answer: Moments) -> None:
-            check_sums(name, answer)
             sites = sites_of[name]
-            n = int(pool.rows_of(sites).sum())
-            if (
-                answer.plain_rows.shape != (len(centers.plain),)
-                or (answer.plain_rows < 0).any()
-                or answer.plain_rows.sum() != n
-            ):
-                raise PayloadError(answer.title(), "plain_rows", "are not the rows of the site's points")
+            totals = pool.rows_of(sites)
+            n = int(totals.sum())
+            own = answer.whole.shape == shifts.shape and (answer.whole >= 0).all()
+            if not own or (answer.whole.sum(axis=2) != totals).any():
+                raise PayloadError(answer.title(), "whole", "are not the numbers of rows of the sites' points")
+            plain = answer.plain_rows
+            if plain.shape != (len(centers.plain),) or (plain < 0).any() or plain.sum() != n:
+                raise PayloadError(answer.title(), "plain_rows", "are not the rows of the sites' points")
             mean, squares = _moments(pool, sites, unit)
             # A site rounds to its own `min_weight` standard deviations, and sends no lighter point.
             step = sum(_step(pool, site, unit) for site in sites)
-            slack = _ROUNDING * (1 + n * (np.abs(mean) + np.sqrt(squares / n)))
+            slack = step / 2 + _ROUNDING * (1 + n * (np.abs(mean) + np.sqrt(squares / n)))
             for field, rows, sums in (
-                ("sums", answer.masses.sum(axis=1), answer.sums),
-                ("plain_sums", answer.plain_rows[np.newaxis], answer.plain_sums[np.newaxis]),
+                ("sums", answer.whole.sum(axis=1), answer.sums),
+                ("plain_sums", plain[np.newaxis], answer.plain_sums[np.newaxis]),
             ):
                 if sums.shape != (*rows.shape, len(unit)):
                     raise PayloadError(answer.title(), field, f"expected the shape {(*rows.shape, len(unit))}")
                 far = np.abs(sums - rows[..., np.newaxis] * mean)
-                # Cauchy and Schwarz: no rows of the sites lie farther from their mean together.
-                possible = np.sqrt(rows[..., np.newaxis] * squares) + step / 2 + slack
-                whole = np.abs(sums.sum(axis=1) - n * mean) > rows.shape[1] * (step / 2 + slack)
-                if not (far <= possible).all() or whole.any():
+                # Cauchy and Schwarz: no rows of the sites lie farther from their mean together. Every group's rows at a
+                # site are rounded to whole ones.
+                most = rows[..., np.newaxis] + len(totals) * len(sites)
+                whole = np.abs(sums.sum(axis=1) - n * mean) > rows.shape[1] * slack
+                if (far > np.sqrt(most * squares) + slack).any() or whole.any():
                     raise PayloadError(
                         answer.title(), field, "are not sums of rows with these points and this movement"
                     )

@@ -31,7 +31,7 @@ def metrics_of(outcome: CoresetOutcome) -> dict[str, float]:
         "cost_coreset": clustering.cost,
         "cost_unfair": unfair,
         "max_violation": outcome.violation,
-        "balance": Bounds.balance(outcome.total, pool.totals / pool.totals.sum()),
+        "balance": _balance(outcome),
         "n_clusters": float((outcome.total.sum(axis=1) > 0).sum()),
         "n_groups": float(len(pool.groups)),
         "n_rows": float(sum(summary.n_rows for summary in summaries)),
@@ -52,14 +52,25 @@ def metrics_of(outcome: CoresetOutcome) -> dict[str, float]:
     return metrics
 
 
+def _balance(outcome: CoresetOutcome) -> float:
+    """Return the largest alpha for which the clusters are fair, of what has bounds."""
+    pool = outcome.pool
+    members = outcome.fairness.bounded(pool.groups)[1]
+    shares = members @ pool.totals / pool.totals.sum()
+    return Bounds.balance(outcome.bounded[1], shares, outcome.total.sum(axis=1))
+
+
 def table_of(outcome: CoresetOutcome) -> list[dict[str, Any]]:
     """Return a row for every cluster, and one for all rows: number of rows, shares of groups, and what stands out."""
-    groups, profile = outcome.pool.groups, profile_of(outcome)
-    largest = np.argsort(-outcome.total.sum(axis=0), kind="stable")[:_MOST_GROUPS]
-    words = [profile.in_words(cluster) for cluster in range(len(outcome.total))]
+    (groups, bounded), profile = outcome.bounded, profile_of(outcome)
+    largest = np.argsort(-bounded.sum(axis=0), kind="stable")[:_MOST_GROUPS]
+    words = [profile.in_words(cluster) for cluster in range(len(bounded))]
+    sizes = outcome.total.sum(axis=1).tolist()
     rows = []
-    for label, counts, word in [*zip(itertools.count(), outcome.total, words), ("all", outcome.total.sum(axis=0), "")]:
-        size = int(counts.sum())
+    for label, size, counts, word in [
+        *zip(itertools.count(), sizes, bounded, words),
+        ("all", sum(sizes), bounded.sum(axis=0), ""),
+    ]:
         row: dict[str, Any] = {"cluster": label, "rows": size}
         row |= {f"share {groups[h]}": float(counts[h]) / size for h in sorted(largest) if size}
         rows.append(row | {"stands out": word})

@@ -37,6 +37,7 @@ from strategies.gp.model import Model
 from strategies.gp.outcome import GPOutcome
 from strategies.gp.prediction import ExpertAnswers, ask_experts
 from strategies.gp.report import answers_csv, excluded_from, metrics_of, notes_on, paired_difference, table_of
+from strategies.gp.suggestion import reductions, suggestion_note, suggestions_csv
 from strategies.gp.trust import contradictions, distrust_of
 from strategies.gp.validation import choose
 from strategies.influence import Influence
@@ -244,10 +245,16 @@ class GP(FusionStrategy):
                 answers = answers.select(select_by_graph(answers, K))
             predictions = expert_predictions(model, kernel, settings, x, answers, inputs, setup)
             fused = fuse(model, kernel, settings, x, predictions)
+            gains = reductions(registry, kernel, x, fused, setup) if settings.suggest else None
         # Features may take more memory than all the rest; the sample keeps those that the report needs.
-        answers = replace(answers, features=answers.features[:, :, :0].copy())
+        none = slice(0, 0)
+        answers = replace(
+            answers, features=answers.features[:, :, none].copy(), further=answers.further[:, :, none].copy()
+        )
         sample = Sample.of(predictions) if seed == self.seed else None
-        return GPOutcome(model, settings, queries, answers, fused, sample, tuple(sorted(shared)), contradicted, alone)
+        return GPOutcome(
+            model, settings, queries, answers, fused, sample, tuple(sorted(shared)), contradicted, alone, gains
+        )
 
     # -- what a run reports -------------------------------------------------------------------------------------------
 
@@ -281,8 +288,11 @@ class GP(FusionStrategy):
         return table_of(outcome)
 
     def files(self, outcome: GPOutcome) -> dict[str, bytes]:
-        """Return ``predictions.csv``, with a line for every query point."""
-        return {} if outcome.queries is None else {"predictions.csv": answers_csv(outcome)}
+        """Return ``predictions.csv``, with a line for every query point, and ``suggestions.csv`` if it is asked for."""
+        if outcome.queries is None:
+            return {}
+        files = {"predictions.csv": answers_csv(outcome)}
+        return files if outcome.reductions is None else files | {"suggestions.csv": suggestions_csv(outcome)}
 
     def excluded(self, outcome: GPOutcome) -> Mapping[str, str]:
         """Return the sites that were left out, and why."""
@@ -290,7 +300,7 @@ class GP(FusionStrategy):
 
     def notes(self, outcome: GPOutcome) -> list[str]:
         """Return sentences on the fit and on the predictions, for whoever uses them."""
-        return notes_on(outcome)
+        return [*suggestion_note(outcome), *notes_on(outcome)]
 
 
 def from_config(config: Mapping[str, Any], **common: Any) -> GP:
@@ -301,6 +311,10 @@ def from_config(config: Mapping[str, Any], **common: Any) -> GP:
     except ValueError as error:
         raise FusionError(f"gp.kernel: {error}") from error
     _refuse_ineffective_keys(config, settings)
+    if settings.suggest and not settings.joint:
+        raise FusionError(
+            "gp.suggest needs answers about landmarks: gp.aggregation=npae, gp.covariance=sketch, gp.answers above 1"
+        )
     if settings.fit_rounds * settings.candidates > MOST_TRIED:
         raise FusionError(f"gp.fit-rounds times gp.candidates is more than the {MOST_TRIED} that a site tries in a run")
     if config["protocol"] and common.get("repetitions", 1) > 1:
@@ -325,7 +339,9 @@ def _refuse_ineffective_keys(config: Mapping[str, Any], settings: Settings) -> N
     if config["protocol"]:  # only some rows of a scenario's table need a key
         purposes |= {
             "covariance": not npae and "gp.aggregation=npae",
-            "landmarks": not settings.sketched and "gp.aggregation=npae with gp.covariance=sketch",
+            "answers": not settings.sketched and "gp.aggregation=npae with gp.covariance=sketch",
+            "landmarks": (not settings.sketched and "gp.aggregation=npae with gp.covariance=sketch")
+            or (settings.joint and "gp.answers=1: with several answers, it is their number less one"),
             "communication": settings.aggregation != "grbcm" and "gp.aggregation=grbcm",
             "experts": settings.gate == "all" and "a gate that chooses",
         }

@@ -32,7 +32,8 @@ def setup_of(model: Model, settings: Settings, shared: Mapping[str, Rows], seed:
         kernel=model.kernel,
         theta=model.fit.theta,
         max_rows=model.max_rows,
-        landmarks=settings.landmarks if settings.sketched else 0,
+        landmarks=settings.n_landmarks,
+        joint=settings.joint,
         seed=int(np.random.default_rng([seed, _LANDMARK_SEED]).integers(2**31)),
         shared_x=np.concatenate([np.zeros((0, len(registry.features))), *(rows.x for rows in in_order)]),
         shared_y=np.concatenate([np.zeros(0), *(rows.y for rows in in_order)]),
@@ -89,6 +90,7 @@ def expert_predictions(
             if settings.aggregation == "grbcm"
             else None
         ),
+        further=answers.further if setup.joint else None,
     )
 
 

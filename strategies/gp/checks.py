@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float16, Float32, Float64
 
+from numerics.gp.joint_answers import sizes
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.own_noise import FACTORS
 from protocols.gp.payloads import (
@@ -26,6 +27,8 @@ from strategies.conversation import Check
 from strategies.gp.expert_registry import ExpertRegistry
 from strategies.gp.hyperparameters import ROUNDING, is_information, symmetric
 
+_HALF = 1e-3
+"""Rounding error of a number up to 1 in half precision, and more."""
 _SLACK = 0.01
 """Share by which a mean may exceed its bound: with almost no noise, a factorization has few correct digits."""
 
@@ -153,7 +156,7 @@ def check_predictions(
 
     def check(site: str, answer: Predictions) -> None:
         ask = asks[site]
-        _check_shapes(answer, [len(points) for points in ask.points], ask.landmarks)
+        _check_shapes(answer, [len(points) for points in ask.points], ask)
         shared = float(ask.shared_y @ ask.shared_y)
         for expert, points, mean, explained in zip(
             registry.places[site].tolist(), ask.points, answer.mean, answer.explained, strict=True
@@ -165,14 +168,35 @@ def check_predictions(
             if (np.abs(mean) > (1 + _SLACK) * most + ROUNDING).any():
                 problem = "is larger than rows with the moments that the site sent allow"
                 raise PayloadError(answer.title(), "mean", problem)
+        for place, (means, packed) in enumerate(zip(answer.further_mean, answer.further_unknown, strict=True)):
+            expert = registry.places[site][place]
+            _check_further(answer, means, packed, (squares[expert] + shared) / noise)
 
     return check
 
 
-def _check_shapes(answer: Predictions, expected: list[int], landmarks: int) -> None:
-    for name in ("mean", "explained", "features"):
-        lengths = [len(each) for each in getattr(answer, name)]
-        if lengths != expected:
+def _check_further(
+    answer: Predictions, means: Float32[np.ndarray, "q A"], packed: Float16[np.ndarray, "q T"], squares: float
+) -> None:
+    """Check answers about landmarks: each value has a prior variance of 1, and its mean is bounded as above."""
+    rows, columns = np.triu_indices(means.shape[1])
+    unknown = packed.astype(np.float64)
+    left = unknown[:, rows == columns]
+    if (np.abs(unknown) > 1).any() or (left < 0).any():
+        raise PayloadError(answer.title(), "further_unknown", "expected covariances of variances of at most 1")
+    # In half precision a small explained variance may have become 0.
+    if (np.abs(means) > (1 + _SLACK) * np.sqrt((1 + _HALF - left) * squares) + ROUNDING).any():
+        problem = "is larger than rows with the moments that the site sent allow"
+        raise PayloadError(answer.title(), "further_mean", problem)
+
+
+def _check_shapes(answer: Predictions, expected: list[int], ask: Predict) -> None:
+    means, covariances = sizes(ask.landmarks) if ask.joint else (0, 0)
+    widths = {"features": ask.landmarks, "further_mean": means, "further_unknown": covariances}
+    for name in ("mean", "explained", *widths):
+        arrays = getattr(answer, name)
+        lengths = [len(each) for each in arrays]
+        if lengths != (expected if ask.joint or not name.startswith("further") else []):
             raise PayloadError(answer.title(), name, f"expected {expected} numbers, got {lengths}")
-    if any(features.shape[1] != landmarks for features in answer.features):
-        raise PayloadError(answer.title(), "features", f"expected {landmarks} features of a point")
+        if name in widths and any(each.shape[1] != widths[name] for each in arrays):
+            raise PayloadError(answer.title(), name, f"expected {widths[name]} {name} of a point")

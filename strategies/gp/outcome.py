@@ -42,6 +42,8 @@ class GPOutcome:
         Sites that gave rows to the communication expert.
     contradictions : dict[str, float]
         How far each site's predictions are from those of most others (`strategies.gp.trust`), all answers counted.
+    reductions : ndarray or None
+        ``(N,)`` by which share a measurement at each point reduces the mean variance at the points (`gp.suggest`).
     alone : Alone
         How well each site predicts the test points alone.
     """
@@ -55,6 +57,7 @@ class GPOutcome:
     sharing_sites: tuple[str, ...] = ()
     contradictions: Mapping[str, float] = field(default_factory=dict)
     alone: Alone = NOBODY
+    reductions: Float64[np.ndarray, "N"] | None = None
 
     @property
     def calibration(self) -> Calibration:

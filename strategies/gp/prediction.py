@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float16, Float64, Int64
+from jaxtyping import Bool, Float16, Float32, Float64, Int64
 
+from numerics.gp.joint_answers import sizes
 from protocols.gp.payloads import Predict, Predictions
 from protocols.wire.payload import specs
 from strategies.conversation import Conversation, Tell
@@ -30,6 +31,8 @@ class PredictionSetup:
         Largest number of rows of an expert.
     landmarks, seed : int
         Number of landmarks of the features, and the seed that draws them; no features with 0 landmarks.
+    joint : bool
+        Whether experts also answer about the landmarks.
     shared_x, shared_y : ndarray
         ``(s, d)`` inputs and ``(s,)`` outputs of the communication expert.
     shared_rows : dict[str, int]
@@ -41,6 +44,7 @@ class PredictionSetup:
     max_rows: int
     landmarks: int
     seed: int
+    joint: bool
     shared_x: Float64[np.ndarray, "s d"]
     shared_y: Float64[np.ndarray, "s"]
     shared_rows: Mapping[str, int]
@@ -54,6 +58,17 @@ class _OneExpert:
     mean: Float64[np.ndarray, "q"]
     explained: Float64[np.ndarray, "q"]
     features: Float16[np.ndarray, "q D"]
+    further: Float32[np.ndarray, "q A"]
+
+    @classmethod
+    def of(cls, points: Int64[np.ndarray, "q"], answer: Predictions, place: int) -> _OneExpert:
+        """Return what a site's expert with this number answers about these points."""
+        further = np.zeros((len(points), 0), np.float32)
+        if answer.further_mean:
+            further = np.concatenate(
+                [answer.further_mean[place], answer.further_unknown[place]], axis=1, dtype=np.float32
+            )
+        return cls(points, answer.mean[place], answer.explained[place], answer.features[place], further)
 
     def merge(self, other: _OneExpert) -> _OneExpert:
         """Return these predictions together with those of another round."""
@@ -63,6 +78,7 @@ class _OneExpert:
             np.concatenate([self.mean, other.mean])[order],
             np.concatenate([self.explained, other.explained])[order],
             np.concatenate([self.features, other.features])[order],
+            np.concatenate([self.further, other.further])[order],
         )
 
 
@@ -78,6 +94,8 @@ class ExpertAnswers:
         ``(N, K)`` means and explained variances, in the common units; 0 without an expert.
     features : ndarray
         ``(N, K, D)`` features that give covariances between experts; D is 0 without landmarks.
+    further : ndarray
+        ``(N, K, A)`` answers about the landmarks (`numerics.gp.joint_answers`); A is 0 if nobody was asked about them.
     available : ndarray
         ``(M,)`` mask of the experts that answered every ask.
     distrusted : ndarray
@@ -90,6 +108,7 @@ class ExpertAnswers:
     mean: Float64[np.ndarray, "N K"]
     explained: Float64[np.ndarray, "N K"]
     features: Float16[np.ndarray, "N K D"]
+    further: Float32[np.ndarray, "N K A"]
     available: Bool[np.ndarray, "M"]
     distrusted: Bool[np.ndarray, "M"]
     n_bytes: int
@@ -103,6 +122,7 @@ class ExpertAnswers:
             np.take_along_axis(self.mean, place, axis=1),
             np.take_along_axis(self.explained, place, axis=1),
             np.take_along_axis(self.features, place[:, :, np.newaxis], axis=1),
+            np.take_along_axis(self.further, place[:, :, np.newaxis], axis=1),
             self.available,
             self.distrusted,
             self.n_bytes,
@@ -159,7 +179,7 @@ def ask_experts(
         }
         asks = _build_asks(registry, points, {e: p for e, p in new.items() if len(p)}, setup)
         if not asks:
-            answers = _collect(by_expert, selected, setup.landmarks, available, distrusted, n_bytes)
+            answers = _collect(by_expert, selected, setup, available, distrusted, n_bytes)
             if distrust is None or not (doubtful := distrust(answers)).any():
                 return answers
             distrusted, distrust = distrusted | doubtful, None
@@ -178,8 +198,7 @@ def ask_experts(
                 if site not in replies:
                     available[expert] = False
                 elif len(ask.points[place]):
-                    answer = replies[site]
-                    more = _OneExpert(new[expert], answer.mean[place], answer.explained[place], answer.features[place])
+                    more = _OneExpert.of(new[expert], replies[site], place)
                     by_expert[expert] = by_expert[expert].merge(more) if expert in by_expert else more
                     answered[new[expert], expert] = True
 
@@ -229,6 +248,7 @@ def _build_asks(
                 landmarks=setup.landmarks,
                 seed=setup.seed,
                 varies=registry.varies,
+                joint=setup.joint,
                 shared_rows=setup.shared_rows.get(site, 0),
                 shared_x=setup.shared_x,
                 shared_y=setup.shared_y,
@@ -239,21 +259,22 @@ def _build_asks(
 def _collect(
     by_expert: Mapping[int, _OneExpert],
     selected: Int64[np.ndarray, "N K"],
-    D: int,
+    setup: PredictionSetup,
     available: Bool[np.ndarray, "M"],
     distrusted: Bool[np.ndarray, "M"],
     n_bytes: int,
 ) -> ExpertAnswers:
     """Arrange the predictions of each expert by point and place in its ranking."""
     mean, explained = np.zeros(selected.shape), np.zeros(selected.shape)
-    features = np.zeros((*selected.shape, D), np.float16)
+    features = np.zeros((*selected.shape, setup.landmarks), np.float16)
+    further = np.zeros((*selected.shape, sum(sizes(setup.landmarks)) if setup.joint else 0), np.float32)
     for expert, own in by_expert.items():
         point, column = np.nonzero(selected == expert)
         place = np.searchsorted(own.points, point)
         mean[point, column] = own.mean[place]
         explained[point, column] = own.explained[place]
-        features[point, column] = own.features[place]
-    return ExpertAnswers(selected, mean, explained, features, available, distrusted, n_bytes)
+        features[point, column], further[point, column] = own.features[place], own.further[place]
+    return ExpertAnswers(selected, mean, explained, features, further, available, distrusted, n_bytes)
 
 
 def _size(payload: Any) -> int:

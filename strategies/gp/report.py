@@ -53,6 +53,8 @@ def metrics_of(outcome: GPOutcome) -> dict[str, float]:
         "bytes_per_query": outcome.answers.n_bytes / n,
         "n_dropped": float((~outcome.answers.available).sum()),
     }
+    if outcome.reductions is not None and len(outcome.reductions):
+        metrics["best_reduction"] = float(outcome.reductions.max())
     return metrics if outcome.queries.y is None else metrics | _accuracy(outcome, outcome.queries.y)
 
 
@@ -81,12 +83,13 @@ def _best_alone(outcome: GPOutcome) -> Difference | None:
     return min(outcome.differences_alone.values(), key=lambda each: each.alone, default=None)
 
 
-def paired_difference(outcome: GPOutcome) -> dict[str, Float64[np.ndarray, "3"]]:
-    """Return the array with the difference from the best site alone, its standard error, and the number of groups."""
+def paired_difference(outcome: GPOutcome) -> dict[str, Float64[np.ndarray, "4"]]:
+    """Return the difference from the best site alone, its standard error, and the numbers of groups and of sites."""
     best, squares = _best_alone(outcome), outcome.alone.squares
     if best is None:
         return {}
-    return {"paired_smse_alone": np.array([best.difference, best.error, len(next(iter(squares.values())))])}
+    groups = len(next(iter(squares.values())))
+    return {"paired_smse_alone": np.array([best.difference, best.error, groups, len(squares)])}
 
 
 def table_of(outcome: GPOutcome) -> list[dict[str, Any]]:

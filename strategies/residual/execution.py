@@ -194,13 +194,15 @@ def _check_fused(agents: tuple[str, ...], rules: Rules) -> Check:
             refuse("beta", f"expected {len(agents)} coefficients")
         if answer.parts.shape != (len(answer.curve), len(agents)) or not 0 <= answer.iteration < len(answer.curve):
             refuse("curve", "does not hold the iteration that was chosen, or is not as long as parts")
-        most = rules.rounds + rules.boosts  # the finish follows the iterations
+        most = rules.rounds + 2 * rules.boosts  # the finish follows the iterations, and a share of a site alone
         if len(answer.curve) > most + 1:
             refuse("curve", f"has more than {most} iterations")
         if not set(answer.alone) <= set(agents) or answer.alone_errors.shape != (len(answer.alone), 3):
             refuse("alone_errors", "are not three for each agent that is named")
         if min(answer.alone_errors[:, [0, 2]].ravel(), default=0.0) < 0:
             refuse("alone_errors", "has a mean square or a standard error below 0")
+        if answer.own_site not in ("", *agents) or not 0 <= answer.own_share <= bool(answer.own_site):
+            refuse("own_share", "is no share of an agent's")
         if answer.power not in (rules.powers if rules.algorithm == "parallel" else (0.0,)):
             refuse("power", "is not a power of the run")
 
@@ -270,6 +272,8 @@ def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -
         seen=fused.seen,
         left_out=fused.left_out,
         alone=Alone(fused.alone, fused.alone_errors) if fused.alone else None,
+        own_site=fused.own_site,
+        own_share=fused.own_share,
     )
 
 

@@ -118,6 +118,8 @@ def predict_at_center(
         model,
         tuple(int(width) for width in widths),
         tuple(int(each) for each in earlier.get("levels", ())),
+        str(earlier.get("own_site", "")),
+        float(earlier.get("own_share", 0.0)),
     )
     ask = Predict(str(earlier["session"]), salt, align)
     check = check_predicted(earlier.get("part_limits", ()), combination)

@@ -151,6 +151,8 @@ def arrays_of(outcome: ResidualOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
     }
     if result.weights is not None:
         arrays |= {"weights": result.weights, "widths": np.array(result.widths)}
+    if result.own_site:
+        arrays |= {"own_site": np.array(result.own_site), "own_share": np.array(result.own_share)}
     if result.levels:
         arrays["levels"] = np.array(result.levels)
     if outcome.plan.limits:  # a part is the sum of an agent's steps
@@ -235,6 +237,12 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
         )
     if result.alone is not None and (unknown := [name for name in result.names if name not in result.alone.names]):
         notes.append(f"{', '.join(unknown)}: did not answer how well they predict alone, and are not compared with")
+    if result.own_site:
+        share = "is the result" if result.own_share == 1 else "counts a half of it"
+        notes.append(
+            f"{result.own_site}: its own prediction by its columns alone {share}, since the validation rows are better"
+            " predicted so"
+        )
     notes += _randomness_notes(result)
     notes += _improvement_notes(outcome)
     notes += _entity_notes(outcome)
@@ -244,9 +252,10 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
             " no tree can split (residual.min-leaf)"
         )
     finished = result.model is not None and rules.boosts
-    if result.algorithm == "boosted" or (result.algorithm == "bins" and finished):
-        notes += _overfit_notes(result.curve[result.iteration - finished])
-    if result.iteration - finished == len(result.curve) - 1 - finished == rules.rounds and rules.stop != "rounds":
+    additive = result.iteration - finished - bool(result.own_site)
+    if (result.algorithm == "boosted" and result.own_share < 1) or (result.algorithm == "bins" and finished):
+        notes += _overfit_notes(result.curve[additive])
+    if additive == rules.rounds and result.iteration == len(result.curve) - 1 and rules.stop != "rounds":
         notes.append(f"the error was still falling after {rules.rounds} iterations (residual.rounds)")
     return notes
 

@@ -8,12 +8,14 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64, Shaped
+from jaxtyping import Bool, Int64, Shaped
 
 from numerics.sec.similarity import choose_landmarks
+from protocols.classes import ClassListError, check_classes
 from protocols.models import ModelError, check_model
 from protocols.sec.payloads import (
     LARGEST_ERROR,
+    LARGEST_LOG_LOSS,
     MOST_ROWS,
     Errors,
     Exchange,
@@ -27,9 +29,11 @@ from protocols.sec.payloads import (
 from protocols.sec.settings import Settings
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
-from strategies.conversation import Broadcast, Check, Conversation, Tell
+from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
+from strategies.sec.checks import check_errors, check_losses, check_rows
+from strategies.sec.classes import CenterScores, class_places, score_on_test_rows
 from strategies.sec.learner_clusters import LearnerClusters, cluster_learners
 from strategies.sec.learners import Learners, arrays_of, former_learners
 from strategies.sec.mixtures import Mixture, evaluate_on_test_rows, mix_models, partners_of
@@ -40,8 +44,6 @@ __all__ = ["SEC", "SECOutcome", "Settings"]
 
 logger = logging.getLogger("flwr")
 
-_MOST_NOISE = 1e3
-"""Largest standard deviation of the noise in a loss: a site of five rows and a million models has one of 500."""
 _MOST_METHOD = 200
 """Longest description of a method in characters: log and report show it."""
 
@@ -57,6 +59,8 @@ class SEC(FusionStrategy):
         How models are chosen, compared, clustered and combined.
     target : str
         Name of the outcome among the center's test columns.
+    class_weight : {"none", "balanced"}
+        Weight of rows in fits of classes.
     **common
         Parameters of `FusionStrategy`. Its reference holds each site's true cluster (`truth`), the center's own test
         rows (`test`), and the arrays of a run whose clusters newcomers join (`earlier`).
@@ -68,13 +72,60 @@ class SEC(FusionStrategy):
     'model'
     """
 
-    def __init__(self, *, settings: Settings | None = None, target: str = "", **common: Any) -> None:
+    def __init__(
+        self, *, settings: Settings | None = None, target: str = "", class_weight: str = "none", **common: Any
+    ) -> None:
         super().__init__(**common)
         self.settings = settings or Settings()
         self.target = target
+        self.class_weight = class_weight
 
     def conversation(self, repetition: int = 0) -> Conversation[SECOutcome]:
         """Select, exchange, cluster; then predict within the clusters."""
+        learners = yield from self._select()
+        rng = np.random.default_rng([self.seed + repetition, 2])
+        senders = self._senders(learners, rng)
+        answers = yield from self._compare(learners, senders)
+        losses = learners.losses(senders, answers)
+        noise = {name: answer.noise for name, answer in answers.items()}
+        clusters = cluster_learners(learners, losses, self.settings, self.reference.earlier, rng, noise)
+
+        truth = self.reference.truth(repetition) if self.reference.truth else {}
+        usable = ~np.isinf(losses).any(axis=1)
+        retraining = Retraining.none(len(clusters.labels))
+        kept_rows: list[str] = []
+        if self.settings.pools_rows:
+            retraining, kept_rows = yield from self._pool_rows(learners, clusters, usable, truth, rng)
+        asks = {}
+        for name in answers:
+            mixture = mix_models(
+                name,
+                learners,
+                clusters.labels,
+                senders[name],
+                usable=usable,
+                pooled=self.settings.pooled,
+                truth=truth,
+                personal=not self.settings.pooled,
+                retraining=retraining,
+            )
+            asks[name] = _ask(name, learners, clusters, mixture, self.settings, retraining)
+        errors: dict[str, Errors] = yield Tell(asks, check=check_errors(asks, learners), measure=clusters.measure)
+        center = self._scores_at_center(learners, clusters.labels, usable, retraining)
+        return SECOutcome.of(
+            learners,
+            clusters,
+            asks,
+            errors,
+            center,
+            truth=np.array([truth.get(name, -1) for name in learners.names], np.int64),
+            usable=usable,
+            retraining=retraining,
+            kept_rows=kept_rows,
+        )
+
+    def _select(self) -> Conversation[Learners]:
+        """Ask each site for its model, and take the learners that fit together."""
         settings = self.settings
         select = Select(
             candidates=settings.candidates,
@@ -83,66 +134,55 @@ class SEC(FusionStrategy):
             min_leaf=settings.min_leaf,
             reference=settings.reference,
             moments=settings.pooled,
+            class_weight=self.class_weight,
         )
         answers: dict[str, Fitted] = yield Broadcast(select, check=self._check_fitted)
         earlier = self.reference.earlier
         former = former_learners(earlier) if earlier else {}
-        learners = Learners.of(answers, settings.newcomer_patterns, former, settings.weights)
+        try:
+            learners = Learners.of(answers, settings.newcomer_patterns, former, settings.weights, self.target)
+        except ClassListError as error:
+            raise FusionError(str(error)) from None
         _check_learners(learners, settings.newcomer_patterns)
+        if learners.classes and settings.combine != "average":
+            raise FusionError(
+                f"sec.combine={settings.combine} is for amounts, and {self.target or 'the target'} has classes; set"
+                " sec.combine=average, or task=regression"
+            )
+        return learners
 
-        rng = np.random.default_rng([self.seed + repetition, 2])
-        senders = self._senders(learners, rng)
+    def _compare(self, learners: Learners, senders: Mapping[str, tuple[str, ...]]) -> Conversation[dict[str, Losses]]:
+        """Let each present learner try the models of its senders."""
         exchanges = {names: self._exchange(names, learners) for names in set(senders.values())}
-        answers_of_exchange: dict[str, Losses] = yield Tell(
+        answers: dict[str, Losses] = yield Tell(
             {name: exchanges[names] for name, names in senders.items()},
-            check=_check_losses(senders),
+            check=check_losses(senders),
             measure={"learners": float(len(learners.names)), "models": float(max(map(len, exchanges)))},
         )
-        losses = learners.losses(senders, answers_of_exchange)
-        noise = {name: answer.noise for name, answer in answers_of_exchange.items()}
-        clusters = cluster_learners(learners, losses, settings, earlier, rng, noise)
+        return answers
 
-        truth = self.reference.truth(repetition) if self.reference.truth else {}
-        usable = ~np.isinf(losses).any(axis=1)
-        labels, pooled = clusters.labels, settings.pooled
-        rows: dict[str, Rows] = {}
-        if asked := _asked_for_rows(learners, labels, everybody=bool(truth)) if settings.pools_rows else []:
-            rows = yield Tell(dict.fromkeys(asked, Pool(settings.standardize)), check=_check_rows(learners))
-        retraining = Retraining.none(len(labels))
-        if rows:
-            partners = [partners_of(name, learners, labels, usable, truth) for name in learners.names]
-            groups = (members for each in partners for members in each.values())
-            retraining = retrain(learners, rows, groups, settings, int(rng.integers(2**31)))
-        asks = {}
-        for name in answers_of_exchange:
-            mixture = mix_models(
-                name,
-                learners,
-                labels,
-                senders[name],
-                usable=usable,
-                pooled=pooled,
-                truth=truth,
-                personal=not pooled,
-                retraining=retraining,
-            )
-            asks[name] = _ask(name, learners, clusters, mixture, settings, retraining)
-        errors: dict[str, Errors] = yield Tell(asks, check=_check_errors(asks), measure=clusters.measure)
-        return SECOutcome(
-            learners=learners,
-            clusters=clusters,
-            errors={name: _by_combination(asks[name], answer, answer.errors) for name, answer in errors.items()},
-            deviations={
-                name: _by_combination(asks[name], answer, answer.deviations) for name, answer in errors.items()
-            },
-            n_test={name: answer.n_test for name, answer in errors.items()},
-            noise={name: answer.noise for name, answer in errors.items()},
-            center_errors=self._errors_at_center(learners, clusters.labels, usable, retraining),
-            truth=np.array([truth.get(name, -1) for name in learners.names], np.int64),
-            usable=usable,
-            retraining=retraining,
-            kept_rows=[name for name, answer in rows.items() if not len(answer.y)],
+    def _pool_rows(
+        self,
+        learners: Learners,
+        clusters: LearnerClusters,
+        usable: Bool[np.ndarray, "L"],
+        truth: Mapping[str, int],
+        rng: np.random.Generator,
+    ) -> Conversation[tuple[Retraining, list[str]]]:
+        """Ask the sites of clusters of several for their rows, and fit a model to those of each; name who kept them."""
+        labels = clusters.labels
+        asked = _asked_for_rows(learners, labels, everybody=bool(truth))
+        if not asked:
+            return Retraining.none(len(labels)), []
+        rows: dict[str, Rows] = yield Tell(
+            dict.fromkeys(asked, Pool(self.settings.standardize)), check=check_rows(learners)
         )
+        if not rows:
+            return Retraining.none(len(labels)), []
+        partners = [partners_of(name, learners, labels, usable, truth) for name in learners.names]
+        groups = (members for each in partners for members in each.values())
+        retraining = retrain(learners, rows, groups, self.settings, int(rng.integers(2**31)))
+        return retraining, [name for name, answer in rows.items() if not len(answer.y)]
 
     def _senders(self, learners: Learners, rng: np.random.Generator) -> dict[str, tuple[str, ...]]:
         """Return, by present learner, the learners whose models it tries: all learners, or a few landmarks.
@@ -163,26 +203,38 @@ class SEC(FusionStrategy):
 
     def _exchange(self, senders: tuple[str, ...], learners: Learners) -> Exchange:
         models = tuple(learners.profiles[name].model for name in senders)
-        return Exchange(senders, models, self.settings.standardize, keep=not self.settings.pooled)
+        return Exchange(
+            senders,
+            models,
+            self.settings.standardize,
+            keep=not self.settings.pooled,
+            classes=learners.classes,
+            places=tuple(learners.places(name) for name in senders) if learners.classes else (),
+            rows=np.array([learners.profiles[name].n for name in senders] if learners.classes else [], np.int64),
+        )
 
-    def _errors_at_center(
+    def _scores_at_center(
         self,
         learners: Learners,
         labels: Int64[np.ndarray, "L"],
         usable: Bool[np.ndarray, "L"],
         retraining: Retraining,
-    ) -> dict[str, dict[str, float]]:
+    ) -> CenterScores:
         """Return the errors on the center's own test rows by learner and combination; empty without such rows."""
         columns = self.reference.test
         if not columns:
-            return {}
+            return CenterScores()
         features = next(iter(learners.profiles.values())).features
         for name in (*features, self.target):
             if name not in columns:
                 raise FusionError(f"the center's test file has no column of numbers {name!r}, which the learners use")
         x = np.column_stack([columns[name] for name in features])
-        y, pooled = columns[self.target], self.settings.pooled
-        return evaluate_on_test_rows(learners, labels, x, y, usable=usable, pooled=pooled, retraining=retraining)
+        y = columns[self.target]
+        if learners.classes:
+            return score_on_test_rows(learners, labels, x, class_places(y, learners.classes, self.target), usable)
+        pooled = self.settings.pooled
+        errors = evaluate_on_test_rows(learners, labels, x, y, usable=usable, pooled=pooled, retraining=retraining)
+        return CenterScores(errors)
 
     # -- checks -------------------------------------------------------------------------------------------------------
 
@@ -194,8 +246,12 @@ class SEC(FusionStrategy):
             refuse("n", f"expected a number of rows from 2 to {MOST_ROWS}")
         if answer.sampled_from and not answer.n < answer.sampled_from <= MOST_ROWS:
             refuse("sampled_from", f"expected 0, or more rows than the {answer.n} of the sample, {MOST_ROWS} at most")
-        if not 0 <= answer.error <= LARGEST_ERROR:
-            refuse("error", f"expected a mean squared error from 0 to {LARGEST_ERROR:g}")
+        check_classes(answer, "classes", answer.classes)
+        largest = LARGEST_LOG_LOSS if answer.classes else LARGEST_ERROR
+        if not 0 <= answer.error <= largest:
+            refuse(
+                "error", f"expected a {'log loss' if answer.classes else 'mean squared error'} from 0 to {largest:g}"
+            )
         if not 0 <= answer.variance <= LARGEST_ERROR:
             refuse("variance", f"expected a variance from 0 to {LARGEST_ERROR:g}")
         if len(answer.method) > _MOST_METHOD or not answer.method.isprintable():
@@ -207,7 +263,7 @@ class SEC(FusionStrategy):
         if (np.diag(answer.scatter) < 0).any() or not np.array_equal(answer.scatter, answer.scatter.T):
             refuse("scatter", "is not a matrix of sums of products")
         try:
-            inputs = check_model(answer.model)
+            inputs = check_model(answer.model, len(answer.classes))
         except ModelError as error:
             refuse("model", str(error))
         else:
@@ -227,6 +283,7 @@ class SEC(FusionStrategy):
             **arrays_of(outcome.learners),
             "newcomer": outcome.learners.newcomer,
             **outcome.retraining.arrays(outcome.learners, outcome.clusters.labels),
+            **outcome.class_arrays,
             **paired_of(outcome),
         }
 
@@ -267,7 +324,8 @@ def from_config(config: Mapping[str, Any], **common: Any) -> SEC:
             "models of standardized rows cannot predict the center's test rows: set sec.standardize=model, or remove"
             " the test file"
         )
-    return SEC(settings=settings, target=str(config["target"]).strip(), **common)
+    target, class_weight = str(config["target"]).strip(), str(config["class-weight"])
+    return SEC(settings=settings, target=target, class_weight=class_weight, **common)
 
 
 def _asked_for_rows(learners: Learners, labels: Int64[np.ndarray, "L"], *, everybody: bool) -> list[str]:
@@ -307,14 +365,6 @@ def _ask(
     )
 
 
-def _by_combination(ask: Predict, answer: Errors, numbers: Float64[np.ndarray, "combinations"]) -> dict[str, float]:
-    """Return a learner's numbers by combination: infinite where a prediction was not finite; none without test rows."""
-    if not answer.n_test:
-        return {}
-    values: Float64[np.ndarray, "combinations"] = np.where(answer.finite, numbers, np.inf)
-    return dict(zip(ask.combinations, values.tolist(), strict=True))
-
-
 def _check_learners(learners: Learners, newcomers: Sequence[str]) -> None:
     """Refuse a run without a learner to cluster, or without a learner that takes part."""
     for site, reason in learners.excluded.items():
@@ -327,48 +377,3 @@ def _check_learners(learners: Learners, newcomers: Sequence[str]) -> None:
         raise FusionError(f"no learner is left to ask ({why})")
     if learners.newcomer.all():
         raise FusionError("there is no learner to cluster: all are newcomers" + (f" ({why})" if why else ""))
-
-
-def _check_noise(answer: Losses | Errors) -> None:
-    if not 0 <= answer.noise <= _MOST_NOISE:
-        raise PayloadError(answer.title(), "noise", f"expected a share from 0 to {_MOST_NOISE:g}")
-
-
-def _check_rows(learners: Learners) -> Check:
-    def check(site: str, answer: Rows) -> None:
-        profile = learners.profiles[site]
-        expected = len(profile.features)
-        if answer.x.shape[1] != expected:
-            raise PayloadError(answer.title(), "x", f"expected {expected} columns, got {answer.x.shape[1]}")
-        if len(answer.y) not in (0, profile.n):
-            raise PayloadError(
-                answer.title(), "y", f"expected none or the {profile.n} rows it learned from, got {len(answer.y)}"
-            )
-
-    return check
-
-
-def _check_losses(senders: Mapping[str, tuple[str, ...]]) -> Check:
-    def check(site: str, answer: Losses) -> None:
-        expected = len(senders[site])
-        if len(answer.losses) != expected:
-            raise PayloadError(answer.title(), "losses", f"expected {expected} numbers, got {len(answer.losses)}")
-        if ((answer.losses < 0) | (answer.losses > LARGEST_ERROR)).any():
-            raise PayloadError(answer.title(), "losses", f"expected mean squared errors from 0 to {LARGEST_ERROR:g}")
-        _check_noise(answer)
-
-    return check
-
-
-def _check_errors(asks: Mapping[str, Predict]) -> Check:
-    def check(site: str, answer: Errors) -> None:
-        expected = len(asks[site].combinations)
-        if len(answer.errors) != expected:
-            raise PayloadError(answer.title(), "errors", f"expected {expected} numbers, got {len(answer.errors)}")
-        if answer.n_test < 0 or ((answer.errors < 0) | (answer.errors > LARGEST_ERROR)).any():
-            raise PayloadError(answer.title(), "errors", f"expected mean squared errors from 0 to {LARGEST_ERROR:g}")
-        _check_noise(answer)
-        if len(answer.deviations) != expected or ((answer.deviations < 0) | (answer.deviations > LARGEST_ERROR)).any():
-            raise PayloadError(answer.title(), "deviations", f"expected {expected} numbers from 0 to {LARGEST_ERROR:g}")
-
-    return check

@@ -188,6 +188,7 @@ def _mixture_losses(
         n=learners.n[old].astype(np.float64),
         weights=learners.weights[old],
         noise=np.array([noise.get(learners.names[i], 0.0) for i in old]),
+        squared=not learners.classes,
     )
 
 

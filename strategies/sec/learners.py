@@ -12,6 +12,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from numerics.sec.pooled_regression import pooled_regression
+from numerics.shared.classes import places_of
+from protocols.classes import agree_on_classes
 from protocols.sec.payloads import Fitted, Losses
 
 _EXACT = 1e-10
@@ -36,6 +38,8 @@ class Learners:
         ``(L,)`` weight of each learner's model in eq. (5), greater than 0.
     excluded : dict[str, str]
         Learners that answered and are left out, and why.
+    classes : tuple of str
+        The class list of the run, the union over the learners; empty for amounts.
 
     Examples
     --------
@@ -59,6 +63,7 @@ class Learners:
     present: set[str]
     weights: Float64[np.ndarray, "L"]
     excluded: dict[str, str] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
     _pooled: dict[bytes, Float64[np.ndarray, "q"]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -68,6 +73,7 @@ class Learners:
         newcomers: Sequence[str],
         former: Mapping[str, Fitted],
         weights: Literal["precision", "rows"] = "precision",
+        target: str = "",
     ) -> Learners:
         """Take the learners that have the same inputs, and leave out the others.
 
@@ -82,6 +88,13 @@ class Learners:
             Empty if this run clusters the learners itself.
         weights : {"precision", "rows"}
             Weights of eq. (5): the rows over the error ``e_i``, or the rows.
+        target : str
+            Name of the outcome, for messages.
+
+        Raises
+        ------
+        ClassListError
+            If the learners' classes do not make one list.
         """
         profiles = {**answers, **former}
         common = _common_features(former or answers)
@@ -102,7 +115,9 @@ class Learners:
             name not in former if former else any(fnmatchcase(name, pattern) for pattern in newcomers) for name in names
         ]
         chosen = {name: profiles[name] for name in names}
-        return cls(chosen, np.array(new, bool), set(answers) & set(names), _weights(chosen.values(), weights), excluded)
+        classes = agree_on_classes({name: profile.classes for name, profile in chosen.items()}, target)
+        present = set(answers) & set(names)
+        return cls(chosen, np.array(new, bool), present, _weights(chosen.values(), weights), excluded, classes)
 
     @property
     def names(self) -> list[str]:
@@ -123,6 +138,10 @@ class Learners:
     def variances(self) -> Float64[np.ndarray, "L"]:
         """``(L,)`` variances of the models."""
         return np.array([profile.variance for profile in self.profiles.values()])
+
+    def places(self, name: str) -> Int64[np.ndarray, "own"]:
+        """Return the places of a learner's classes in the class list of the run."""
+        return places_of(self.profiles[name].classes, self.classes)
 
     def losses(self, senders: Mapping[str, Sequence[str]], answers: Mapping[str, Losses]) -> Float64[np.ndarray, "L L"]:
         """Return the losses ``e_{i -> j}``: NaN where unknown, infinite where a prediction was not finite.
@@ -177,7 +196,7 @@ def _weights(profiles: Iterable[Fitted], rule: str) -> Float64[np.ndarray, "L"]:
 
 def _same_learner(one: Fitted, other: Fitted) -> bool:
     """Return whether two answers are of one learner; fits on two kinds of processor differ by rounding."""
-    same = (one.method, one.n, one.features) == (other.method, other.n, other.features)
+    same = (one.method, one.n, one.features, one.classes) == (other.method, other.n, other.features, other.classes)
     return same and bool(np.isclose(one.error, other.error, rtol=_ROUNDING, atol=0))
 
 
@@ -214,12 +233,24 @@ def arrays_of(learners: Learners) -> dict[str, Any]:
         **{f"model_{place}": each.model for place, each in enumerate(profiles)},
         **{f"mean_{place}": each.mean for place, each in enumerate(profiles)},
         **{f"scatter_{place}": each.scatter for place, each in enumerate(profiles)},
+        **_class_arrays(learners),
     }
+
+
+def _class_arrays(learners: Learners) -> dict[str, Any]:
+    """Return the class list, and the places of each learner's classes in it; nothing for amounts."""
+    if not learners.classes:
+        return {}
+    places = {f"classes_{place}": learners.places(name) for place, name in enumerate(learners.names)}
+    return {"classes": np.array(learners.classes, dtype=str), **places}
 
 
 def learners_of(arrays: Mapping[str, np.ndarray]) -> Learners:
     """Read all learners of an earlier run, newcomers included, from its ``arrays.npz``."""
-    return Learners(_profiles(arrays, range(len(arrays["learners"]))), arrays["newcomer"], set(), arrays["weights"])
+    profiles = _profiles(arrays, range(len(arrays["learners"])))
+    return Learners(
+        profiles, arrays["newcomer"], set(), arrays["weights"], classes=tuple(map(str, arrays.get("classes", ())))
+    )
 
 
 def former_learners(arrays: Mapping[str, np.ndarray]) -> dict[str, Fitted]:
@@ -229,7 +260,7 @@ def former_learners(arrays: Mapping[str, np.ndarray]) -> dict[str, Fitted]:
 
 
 def _profiles(arrays: Mapping[str, np.ndarray], places: Iterable[int]) -> dict[str, Fitted]:
-    features = tuple(map(str, arrays["features"]))
+    features, classes = (tuple(map(str, arrays.get(key, ()))) for key in ("features", "classes"))
     profiles: dict[str, Fitted] = {}
     for place in places:
         profiles[str(arrays["learners"][place])] = Fitted(
@@ -241,5 +272,6 @@ def _profiles(arrays: Mapping[str, np.ndarray], places: Iterable[int]) -> dict[s
             model=arrays[f"model_{place}"],
             mean=arrays[f"mean_{place}"],
             scatter=arrays[f"scatter_{place}"],
+            classes=tuple(classes[at] for at in arrays.get(f"classes_{place}", np.zeros(0, np.int64))),
         )
     return profiles

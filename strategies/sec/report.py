@@ -9,12 +9,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float64, Int64, Shaped
 from sklearn.metrics import adjusted_rand_score
 
 from common.grouping import list_names
 from numerics.sec.cluster_assignment import same_partition
 from numerics.sec.recommendation import is_reliable, noise_factor, recommend
+from protocols.sec.payloads import Errors, Predict
+from strategies.sec.classes import CenterScores, held_out_arrays, held_out_scores
 from strategies.sec.learner_clusters import LearnerClusters
 from strategies.sec.learners import Learners
 from strategies.sec.retraining import Retraining
@@ -42,8 +44,8 @@ class SECOutcome:
         Standard deviation of what a learner added to each of its errors, in what a row can count for.
     deviations : dict[str, dict[str, float]]
         Standard errors of the differences of these errors to that of the cluster.
-    center_errors : dict[str, dict[str, float]]
-        Mean squared errors on the center's own test rows, by learner and combination.
+    center : CenterScores
+        What the center's own test rows say.
     truth : ndarray
         ``(L,)`` true clusters, -1 where unknown.
     usable : ndarray
@@ -52,6 +54,10 @@ class SECOutcome:
         Models of pooled rows.
     kept_rows : list of str
         Learners that were asked for rows and kept them.
+    class_metrics : dict[str, float]
+        Of classes, the scores on the rows that learners held out, apart from the log loss.
+    class_arrays : dict[str, ndarray]
+        Of classes, confusion matrix and reliability on the center's own test rows, else on rows that learners held out.
     """
 
     learners: Learners
@@ -60,17 +66,52 @@ class SECOutcome:
     deviations: dict[str, dict[str, float]]
     n_test: dict[str, int]
     noise: dict[str, float]
-    center_errors: dict[str, dict[str, float]]
+    center: CenterScores
     truth: Int64[np.ndarray, "L"]
     usable: Bool[np.ndarray, "L"]
     retraining: Retraining
     kept_rows: list[str]
+    class_metrics: dict[str, float]
+    class_arrays: dict[str, Shaped[np.ndarray, "..."]]
+
+    @classmethod
+    def of(
+        cls,
+        learners: Learners,
+        clusters: LearnerClusters,
+        asks: Mapping[str, Predict],
+        answers: Mapping[str, Errors],
+        center: CenterScores,
+        **known: Any,
+    ) -> SECOutcome:
+        """Return the outcome of a run from the answers to its last asks; `known`: the other attributes."""
+        return cls(
+            learners,
+            clusters,
+            errors={name: _by_combination(asks[name], answer, answer.errors) for name, answer in answers.items()},
+            deviations={
+                name: _by_combination(asks[name], answer, answer.deviations) for name, answer in answers.items()
+            },
+            n_test={name: answer.n_test for name, answer in answers.items()},
+            noise={name: answer.noise for name, answer in answers.items()},
+            center=center,
+            class_metrics=held_out_scores(asks, answers),
+            class_arrays=center.arrays or held_out_arrays(answers),
+            **known,
+        )
+
+    @property
+    def prefix(self) -> str:
+        """Beginning of the names of the metrics that say how large an error is."""
+        return "log_loss_" if self.learners.classes else "mse_"
 
     @cached_property
     def recommendations(self) -> dict[str, str]:
         """Return what each learner's own held-out rows say it should predict with; only for learners that held some."""
         return {
-            name: recommend(each, self.deviations[name], self.n_test[name], self.noise[name])
+            name: recommend(
+                each, self.deviations[name], self.n_test[name], self.noise[name], squared=not self.learners.classes
+            )
             for name, each in self.errors.items()
             if each
         }
@@ -78,7 +119,15 @@ class SECOutcome:
     @property
     def measure(self) -> dict[str, float]:
         """Numbers for the progress line of the last round."""
-        return {**self.clusters.measure, **mean_errors(self.errors)}
+        return {**self.clusters.measure, **mean_errors(self.errors, self.prefix)}
+
+
+def _by_combination(ask: Predict, answer: Errors, numbers: Float64[np.ndarray, "combinations"]) -> dict[str, float]:
+    """Return a learner's numbers by combination: infinite where a prediction was not finite; none without test rows."""
+    if not answer.n_test:
+        return {}
+    values: Float64[np.ndarray, "combinations"] = np.where(answer.finite, numbers, np.inf)
+    return dict(zip(ask.combinations, values.tolist(), strict=True))
 
 
 def mean_errors(errors: Mapping[str, Mapping[str, float]], prefix: str = "mse_") -> dict[str, float]:
@@ -123,7 +172,7 @@ def paired_of(outcome: SECOutcome) -> dict[str, Float64[np.ndarray, "3"]]:
             differences.append(each["cluster"] - each[way])
         total = sum(outcome.n_test[name] for name in errors)
         error = float(np.sqrt(sum(variances))) / len(errors)
-        pairs[f"paired_mse_{way}"] = np.array([float(np.mean(differences)), error, total], float)
+        pairs[f"paired_{outcome.prefix}{way}"] = np.array([float(np.mean(differences)), error, total], float)
     return pairs
 
 
@@ -134,11 +183,15 @@ def metrics_of(outcome: SECOutcome) -> dict[str, float]:
         "n_clusters": float(outcome.clusters.n_clusters),
         "n_learners": float(len(labels)),
         "n_measured": float(len(_finite(outcome.errors))),
-        **mean_errors(outcome.errors),
-        **mean_errors(outcome.center_errors, "mse_test_"),
+        **mean_errors(outcome.errors, outcome.prefix),
+        **mean_errors(outcome.center.errors, f"{outcome.prefix}test_"),
+        **outcome.class_metrics,
+        **outcome.center.metrics,
     }
     chosen = {name: {"recommended": outcome.errors[name][way]} for name, way in outcome.recommendations.items()}
-    metrics |= mean_errors(chosen)
+    metrics |= mean_errors(chosen, outcome.prefix)
+    if outcome.learners.classes:
+        metrics["n_classes"] = float(len(outcome.learners.classes))
     if (labels < 0).any():
         metrics["n_unclustered"] = float((labels < 0).sum())
     known = ~outcome.learners.newcomer & (outcome.truth >= 0)
@@ -218,9 +271,9 @@ def table_of(outcome: SECOutcome) -> list[dict[str, Any]]:
             "methods": _list_counts(Counter(profiles[i].method for i in members)),
         }
         held_out_errors = {str(name): outcome.errors.get(str(name), {}) for name in names[members]}
-        row |= mean_errors(held_out_errors)
-        center_errors = {str(name): outcome.center_errors.get(str(name), {}) for name in names[members]}
-        row |= mean_errors(center_errors, "mse_test_")
+        row |= mean_errors(held_out_errors, outcome.prefix)
+        center_errors = {str(name): outcome.center.errors.get(str(name), {}) for name in names[members]}
+        row |= mean_errors(center_errors, f"{outcome.prefix}test_")
         best = Counter(
             outcome.recommendations[str(name)] for name in names[members] if str(name) in outcome.recommendations
         )

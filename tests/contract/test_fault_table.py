@@ -243,8 +243,8 @@ def without(bench: Bench) -> Trouble:
 def clock() -> Iterator[Clock]:
     with pytest.MonkeyPatch.context() as patch:
         # The references know the equations, not how a real site rounds its predictions.
-        patch.setattr("clients.gp.handlers.coarse", lambda *answer: CoarseAnswer(*answer[:3]))
-        patch.setattr("clients.gp.handlers.lone_queries", lambda n_rows: 10**6)
+        patch.setattr("clients.gp.point_answers.coarse", lambda *answer: CoarseAnswer(*answer[:3]))
+        patch.setattr("clients.gp.point_answers.lone_queries", lambda n_rows: 10**6)
         yield skip_waiting(patch)
 
 

@@ -9,7 +9,7 @@ from benchmarks.guarded import run_world
 from benchmarks.lies import LIES, Lie
 from benchmarks.lying import NOTHING, WORLDS, draw_world, run_lie
 
-pytestmark = pytest.mark.usefixtures("quick")
+pytestmark = pytest.mark.usefixtures("influence")
 
 
 def lie(protocol: str, name: str) -> Lie:

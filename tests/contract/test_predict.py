@@ -19,6 +19,7 @@ from server.results import load
 from tests.process.test_residual import SITES, customers, write_shards
 from tests.support.gp_sites import TARGET, own_data_config, soundings, split_over_sites, write_files
 from tests.support.grid import config
+from tests.support.parameters import few
 from tests.support.runs import make_grid, outcome_of, run, run_over
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -181,7 +182,7 @@ def sharing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     tmp_path = tmp_path_factory.mktemp(request.param)
     folder = write_shares(tmp_path / "then", request.param)
     learn = {"protocol": "bc3e", "id": "patient", "bc3e.distribution": request.param, "bc3e.max-rounds": 3}
-    learn |= {"bc3e.reliability": "none"}
+    learn |= {"bc3e.reliability": "none", "bc3e.sweeps": 500}  # a prediction sweeps to convergence, too
     return run(config(tmp_path, **learn, data=str(folder)), 3)
 
 
@@ -243,20 +244,22 @@ def test_between_real_sites_each_finds_its_tables_of_that_run(tmp_path: Path) ->
         for site in HELD["column"]
     ]
     learn = {"protocol": "bc3e", "bc3e.distribution": "column", "bc3e.max-rounds": 2, "bc3e.reliability": "none"}
+    learn |= {"bc3e.sweeps": 500}
     learned = run(config(tmp_path, **learn), nodes)
     theta = {site: theta_of(tmp_path / site / "theta.csv") for site in HELD["column"]}
-    run(config(tmp_path, **learn, **{"bc3e.smoothing": 50.0, "bc3e.sweeps": 2}), nodes)
+    run(config(tmp_path, **{**learn, "bc3e.smoothing": 50.0, "bc3e.sweeps": 2}), nodes)
     run(predicting(tmp_path, learned), nodes)
     for site, before in theta.items():
         np.testing.assert_allclose(theta_of(tmp_path / site / "predictions.csv"), before, atol=1e-6)
 
 
-@pytest.mark.parametrize("distribution", ["row", "column", "arbitrary"])
+@pytest.mark.parametrize("distribution", few(["row", "arbitrary", "column"], 2))
 def test_confusion_matrices_predict_too(distribution: str, tmp_path: Path) -> None:
     """Nearly every class of then: an instance between two fixed points may find the other one from a cold start."""
     row = distribution == "row"
     folder = write_wards(tmp_path / "then") if row else write_shares(tmp_path / "then", distribution)
     learn = {"protocol": "bc3e", "id": "patient", "bc3e.distribution": distribution, "bc3e.max-rounds": 4}
+    learn |= {"bc3e.sweeps": 500}
     n_sites = len(WARDS) if row else 3
     learned = run(config(tmp_path, **learn, data=str(folder)), n_sites)
     found = run(predicting(tmp_path, learned, data=str(folder)), n_sites)

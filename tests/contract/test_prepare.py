@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import consilience as cs
+from clients.data import DataError
 from common.settings import ConfigError
 from consilience.cli import app
 
@@ -55,17 +56,92 @@ def test_without_exchange_a_site_has_its_own_classifiers_only(tmp_path: Path) ->
     }  # fmt: skip
 
 
+def test_sites_prepare_their_own_rows_with_files_of_coreset_and_of_classifiers(tmp_path: Path) -> None:
+    """The commands of docs/bc3e.md: no site's rows leave it. The labels are those of all rows in one place."""
+    frames = {name: frame.assign(all="all") for name, frame in raw({"a": 60, "b": 50}).items()}
+    for name, frame in frames.items():
+        (tmp_path / name).mkdir()
+        frame.to_csv(tmp_path / name / f"{name}.csv", index=False)
+
+    def type_in(*words: object) -> str:
+        outcome = CliRunner().invoke(app, [str(word) for word in words])
+        assert outcome.exit_code == 0, outcome.output
+        return outcome.output
+
+    data = tmp_path / "rows"
+    data.mkdir()
+    for name in frames:
+        (data / f"{name}.csv").symlink_to(tmp_path / name / f"{name}.csv")
+    options = {"data": data, "sensitive": "all", "features": "x*", "id": "id", "coreset.k": 3}
+    sets = [word for key, value in options.items() if key != "data" for word in ("--set", f"{key}={value}")]
+    type_in("run", "--protocol", "coreset", "--data", data, "--set", f"output-dir={tmp_path / 'runs'}", *sets)
+    for name in frames:
+        (clusters,) = tmp_path.glob(f"runs/*/*/sites/{name}/clusters.csv")
+        clusters.rename(clusters.with_name("k3.csv"))
+
+    def prepare(name: str) -> str:
+        given = {"target": "kind", "id": "id", "truth": "truth", "features": "x*", "classifiers": "bayes"}
+        (clusters,) = tmp_path.glob(f"runs/*/*/sites/{name}/k3.csv")
+        given |= {"models": tmp_path / "models", "clusterings": clusters}
+        words = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+        return type_in("prepare", "bc3e", tmp_path / name, "--output", tmp_path / "labels", *words)
+
+    assert "1 classifiers, 1 of them from here" in prepare("a")
+    prepare("b")
+    assert "2 classifiers, 1 of them from here" in prepare("a")
+    together = cs.prepare(
+        cs.BC3E(),
+        frames,
+        tmp_path / "together",
+        target="kind",
+        id="id",
+        features="x*",
+        classifiers="bayes",
+        clusters="1",
+    )
+    for name in frames:
+        table, expected = pd.read_csv(tmp_path / "labels" / f"{name}.csv"), pd.read_csv(together[name])
+        for column in ("id", "class_a_bayes", "class_b_bayes"):
+            assert table[column].tolist() == expected[column].tolist()
+        assert len(table.filter(like="cluster_").columns) == 1
+    report = type_in(
+        "run", "--protocol", "bc3e", "--data", tmp_path / "labels", "--set", "id=id", "--set", "truth=truth"
+    )
+    assert "% correct" in report
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("models/c_bayes.skops", "is no classifier that prepare wrote"),
+        ("k3.csv", "is no file of clusters"),
+        ("k4.csv", "does not name the 20 rows"),
+    ],
+)
+def test_files_of_other_sites_are_checked(tmp_path: Path, file: str, words: str) -> None:
+    (tmp_path / "models").mkdir()
+    path = tmp_path / file
+    path.write_text("entity,cluster\n0,1\n" if file == "k4.csv" else "nothing")
+    options = (
+        {"models": str(tmp_path / "models"), "classifiers": "bayes"} if "models" in file else {"clusterings": str(path)}
+    )
+    with pytest.raises(DataError, match=words):
+        cs.prepare(cs.BC3E(), raw({"a": 20}), tmp_path / "labels", target="kind", features="x*", **options)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({}, "target is not set"),
         ({"target": "kind", "classifiers": "forest"}, "choose among bayes"),
         ({"target": "kind", "clusters": "two"}, "whole numbers from 1 on"),
+        ({"target": "kind", "models": "models"}, "choose among bayes, discriminant, logistic"),
+        ({"target": "kind", "features": "x*", "clusterings": "k3.csv"}, "prepare each site by itself"),
     ],
 )
 def test_what_cannot_be_used_is_said(tmp_path: Path, options: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        cs.prepare(cs.BC3E(), raw({"a": 20}), tmp_path, **options)
+        cs.prepare(cs.BC3E(), raw({"a": 20, "b": 20}), tmp_path, **options)
 
 
 def test_the_command_says_what_has_nothing_to_prepare(tmp_path: Path) -> None:

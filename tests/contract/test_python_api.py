@@ -209,6 +209,26 @@ def test_the_command_takes_paths_and_functions_as_well(tmp_path: Path, monkeypat
     assert folder.is_dir()
 
 
+def test_a_run_that_is_refused_ends_with_one_line_and_exit_code_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli.app, ["run", "bc3e-wine", "--set", "max-payload-mb=0.0001"])
+    assert done.exit_code == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("round 1: 0 of 2 sites answered")
+
+
+def test_quiet_prints_the_result_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli.app, ["run", "bc3e-wine", "--quiet", "--set", "bc3e.max-rounds=2"])
+    assert done.exit_code == 0
+    assert done.stderr == ""
+    assert "round" not in done.stdout.partition("metric")[0]
+    assert "majority vote" in done.stdout
+    assert (Path(done.stdout.rpartition("results: ")[2].strip()) / "report.html").is_file()
+
+
 def two_clinics(place: int, n_sites: int) -> pd.DataFrame:
     """Rows of a site that has a name."""
     return regression(place + 1)

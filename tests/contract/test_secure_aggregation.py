@@ -145,6 +145,22 @@ def test_no_single_statistics_cross(tmp_path: Path) -> None:
     }
 
 
+def test_a_number_of_instances_crosses_as_a_power_of_four(tmp_path: Path) -> None:
+    """How many instances the sites have together is in the masked sums, and nowhere else how many one has."""
+    settings = bc3e(tmp_path, bc3e__abstain=0.9)
+    grid = make_grid(settings, 4)
+    masked, _ = load(run_over(grid, settings))
+    told = [
+        dict(content)[name]["instances"]
+        for direction, content in grid.crossed
+        for name in content
+        if direction == "from_site" and name.endswith(".scalars") and "instances" in dict(content)[name]
+    ]
+    assert told == [256] * 4
+    plain, _ = load(run({**settings, "secure-aggregation": False}, 4))
+    assert masked.metrics == plain.metrics
+
+
 def test_no_single_likelihood_or_slope_crosses(tmp_path: Path) -> None:
     titles = set(crossed(gp(tmp_path))[1])
     assert not titles & {"gp.Errors", "gp.Likelihood", "gp.Residuals", "gp.Slope"}

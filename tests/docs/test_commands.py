@@ -142,8 +142,8 @@ def test_commands_of_consilience_are_valid() -> None:
         assert protocol.isupper() or protocol in protocol_names(), str(command)  # in capitals: for the reader to choose
         assignments = [each.split(":", 1)[-1] if name == "up" else each for each in parameters.get("assignments") or ()]
         extra: Mapping[str, Setting] = site_keys() if name in ("check", "up", "attack") else {}
-        if name == "predict":
-            extra = {key: each for protocol in protocol_names() for key, each in predict_options(protocol).items()}
+        if name in ("predict", "prepare"):
+            extra = {key: each for protocol in protocol_names() for key, each in options(protocol, name).items()}
         settings = parse(assignments, {**extra, **run_keys()})
         run_settings = {key: value for key, value in settings.items() if key in declared()}
         checked({**declared(), **run_settings})
@@ -151,11 +151,11 @@ def test_commands_of_consilience_are_valid() -> None:
             assert_scenario_exists({**run_settings, "scenario": parameters["scenario"]}, command)
 
 
-def predict_options(protocol: str) -> Mapping[str, Setting]:
-    """Options of ``consilience predict`` for results of a protocol."""
-    if not registry.has_room(protocol, "predict"):
+def options(protocol: str, command: str) -> Mapping[str, Setting]:
+    """Options of ``consilience predict`` or ``prepare`` for a protocol, which has a room of that name."""
+    if not registry.has_room(protocol, command):
         return {}
-    return getattr(registry.room(protocol, "predict"), "Options", Settings).keys()
+    return getattr(registry.room(protocol, command), "Options", Settings).keys()
 
 
 def assert_scenario_exists(settings: Mapping[str, Any], command: Command) -> None:

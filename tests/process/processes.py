@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -251,3 +252,11 @@ def kill_serverapp(superlink_pid: int, number: signal.Signals = signal.SIGKILL) 
         raise AssertionError(f"no ServerApp runs below the SuperLink {superlink_pid}")
     os.kill(found[0], number)
     return found[0]
+
+
+# -- what crossed -----------------------------------------------------------------------------------------------------
+
+
+def payloads_of(results: Path) -> set[str]:
+    """Titles of all payloads in the center's ledger."""
+    return {line["payload"] for line in map(json.loads, (results / "ledger.jsonl").read_text().splitlines())}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from common.settings import Value
 from consilience.ledger_comparison import compare_all
 from protocols.models import decode_model
 from server.results import load
-from tests.process.processes import APP, BackgroundRun, Deployment, deployment, start_deployed_run
+from tests.process.processes import APP, BackgroundRun, Deployment, deployment, payloads_of, start_deployed_run
 from tests.process.test_bc3e import assert_equal, results_of
 from tests.support.bc3e_ensembles import write_sites_of_labels
 from tests.support.grid import config
@@ -76,6 +75,7 @@ def deployed_run(center: Deployment, folder: Path, settings: Mapping[str, Value]
     return found
 
 
+@pytest.mark.slow
 def test_three_sites_beside_their_own_files(tmp_path: Path, sites: dict[str, dict[str, Value]]) -> None:
     """The same numbers as in process, bit for bit; each site's class probabilities stay in its own directory.
 
@@ -117,11 +117,6 @@ def test_scenarios_and_predictions_between_sites(tmp_path: Path, sites: dict[str
         again = pd.read_csv(theta.with_name("predictions.csv"))
         pd.testing.assert_frame_equal(again, pd.read_csv(theta), rtol=0, atol=1e-6)
     assert payloads_of(predicted) == {"envelope", "bc3e.Predict", "bc3e.Predicted"}
-
-
-def payloads_of(results: Path) -> set[str]:
-    """Titles of all payloads in the center's ledger."""
-    return {line["payload"] for line in map(json.loads, (results / "ledger.jsonl").read_text().splitlines())}
 
 
 @pytest.mark.slow

@@ -72,22 +72,6 @@ def test_what_the_readme_types_first_gives_one_result(flower: FlowerHome, tmp_pa
         assert_same_run(printed_results(done.stdout), in_process)
 
 
-def test_a_run_that_is_refused_ends_with_one_line_and_exit_code_one(tmp_path: Path) -> None:
-    done = consilience("run", "bc3e-wine", "--set", "max-payload-mb=0.0001", cwd=tmp_path)
-    assert done.returncode == 1
-    [line] = done.stderr.splitlines()
-    assert line.startswith("round 1: 0 of 2 sites answered")
-
-
-def test_quiet_prints_the_result_only(tmp_path: Path) -> None:
-    done = consilience("run", "bc3e-wine", "--quiet", "--set", "bc3e.max-rounds=2", cwd=tmp_path)
-    assert done.returncode == 0
-    assert done.stderr == ""
-    assert "round" not in done.stdout.partition("metric")[0]
-    assert "majority vote" in done.stdout
-    assert (printed_results(done.stdout) / "report.html").is_file()
-
-
 # -- Flower's engine beside the local one -----------------------------------------------------------------------------
 
 
@@ -166,7 +150,7 @@ def long_run(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), few([(signal.SIGINT, 130), (signal.SIGTERM, 143)]))
 def test_an_interrupted_run_says_how_to_resume_and_goes_on_to_the_same_result(
     long_run: subprocess.Popen[str], tmp_path: Path, whole: Path, number: int, code: int
 ) -> None:

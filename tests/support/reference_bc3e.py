@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.optimize import minimize
 from scipy.special import gammaln, psi
+from scipy.stats import entropy
 
 from numerics.bc3e.ensemble import Ensemble, Labels
 
@@ -309,6 +310,15 @@ def maximize_alpha(alpha: Alpha, mean_log_theta: Alpha) -> Alpha:
     return np.asarray(np.clip(np.exp(x), *BOX))
 
 
+def association(mass: Beta) -> float:
+    """Mutual information beyond (k - 1) (k_m - 1) / 2n, over the entropy of the classes."""
+    mass = mass[:, mass.any(axis=0)]
+    n = mass.sum()
+    information = entropy(mass.sum(axis=1)) + entropy(mass.sum(axis=0)) - entropy(mass.ravel())
+    chance = (mass.shape[0] - 1) * (mass.shape[1] - 1) / (2 * n)
+    return float((information - chance) / entropy(mass.sum(axis=1)))
+
+
 # -- EM ---------------------------------------------------------------------------------------------------------------
 
 
@@ -326,6 +336,7 @@ def fit(
     beta: Mapping[str, Beta] | None = None,
     maximize: MaximizeAlpha | None = maximize_alpha,
     draws: int = 0,
+    follows: float | None = None,
 ) -> Result:
     """Plain EM, from alpha_i = `alpha` and uniform (or the given) beta, until the bound's relative change is small.
 
@@ -345,6 +356,9 @@ def fit(
         ``maximize(alpha, mean_log_theta)``: how eq. (8) is solved; None: alpha stays.
     draws : int
         Draws of theta that a class counts for where classifiers have confusion matrices; 0: they vote.
+    follows : float or None
+        Association of a clustering with the classes of the first E-step, of 8 sweeps at least, from which on a class
+        counts for two draws.
     """
     now = np.full(k, alpha)
     tables = dict(beta) if beta else {name: np.full((k, size), 1 / size) for name, size in n_clusters.items()}
@@ -356,14 +370,18 @@ def fit(
     bounds: list[float] = []
     for step in range(max_rounds):
         if draws:
+            sweeps = max_sweeps if step or follows is None else max(max_sweeps, 8)
             gamma, phi, classes = e_step_with_classes(
-                ensemble, now, tables, confusion, gamma, classes, draws, bits=bits, max_sweeps=max_sweeps
+                ensemble, now, tables, confusion, gamma, classes, draws, bits=bits, max_sweeps=sweeps
             )
         else:
             gamma, phi = e_step(ensemble, now, tables, gamma, bits=bits, max_sweeps=max_sweeps)
         bounds.append(bound(ensemble, now, tables, gamma, phi, smoothing, confusion, classes, draws))
         if step == max_rounds - 1 or (step and abs(bounds[-1] - bounds[-2]) <= tolerance * abs(bounds[-1])):
             break
+        if not step and follows is not None:
+            masses = [expected_counts(phi[name], w, n_clusters[name], bits) for name, w in ensemble.clusterings.items()]
+            draws = 2 if max(map(association, masses), default=0.0) >= follows else draws
         expected = on_grid(psi(gamma) - psi(add_classes(gamma))[:, None], bits)
         if maximize:
             now = maximize(now, expected.sum(axis=0) / ensemble.n)

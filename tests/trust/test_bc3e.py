@@ -16,7 +16,7 @@ from protocols.bc3e.payloads import Conclude, EStep, Holdings, Setup, Shares, St
 from protocols.wire.faults import Fault
 from protocols.wire.payload import PayloadError
 from server.results import load
-from strategies.bc3e.checks import check_shares, check_statistics
+from strategies.bc3e.checks import check_number, check_shares, check_statistics
 from strategies.bc3e.layout import agree_layout
 from tests.support.grid import config
 from tests.support.payloads import same
@@ -208,6 +208,12 @@ def test_evidence_and_counts_that_no_labels_have_are_refused() -> None:
     for evidence in (np.full((k, s), step), np.full((k, s), -(2**61)), np.zeros((0, 0), np.int64)):
         with pytest.raises(PayloadError, match="evidence"):
             check_shares(layout, names, ask, 1, "one", replace(good, evidence=evidence))
+    for association in (0.5, -0.1, np.nan):  # no clustering is the site's own
+        with pytest.raises(PayloadError, match="association"):
+            check_shares(layout, names, ask, 1, "one", replace(good, association=association))
     statistics = Statistics(4, mass, np.full(k, -step), -step, 5)
+    for n in (0, -1, 5):
+        with pytest.raises(PayloadError, match="1 to 4 instances"):
+            check_number(4, replace(statistics, n=n))
     with pytest.raises(PayloadError, match="changed"):
         check_statistics(layout, np.ones(k), names, 4, statistics)

@@ -26,6 +26,7 @@ def settings_of(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     return config(tmp_path, scenario="coreset-synthetic", coreset__rows=2000, coreset__k=4, coreset__size=50, **changes)
 
 
+@pytest.mark.usefixtures("influence")
 def test_points_far_away_are_named_by_their_influence(tmp_path: Path) -> None:
     honest = load(run(settings_of(tmp_path / "honest"), N_SITES))[0]
     report = load(run(settings_of(tmp_path / "lie"), N_SITES, tamper=FAR))[0]

@@ -15,6 +15,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from numerics.gp.gates.network import Network
 from protocols.gp.payloads import (
     LARGEST,
+    MOST_ANSWERS,
     MOST_CANDIDATES,
     MOST_LANDMARKS,
     MOST_SHARED,
@@ -38,6 +39,7 @@ from protocols.gp.payloads import (
     Train,
     Validate,
 )
+from protocols.gp.settings import Settings
 from protocols.wire.faults import Fault
 from protocols.wire.payload import Payload, decode_array
 from server.results import load
@@ -324,9 +326,10 @@ def test_a_limit_that_is_none_costs_its_site(tmp_path: Path, folder: Path, key: 
 
 def test_a_site_answers_so_many_points_in_a_run(tmp_path: Path, folder: Path) -> None:
     settings, nodes = deployed_sites(tmp_path, folder, gp__gate="all")
-    enough = predict(settings, [{**node, "max-queries": len(points())} for node in nodes])
+    answers = len(points()) * Settings.answers
+    enough = predict(settings, [{**node, "max-queries": answers} for node in nodes])
     assert not enough.report.missing
-    nodes[DELTA]["max-queries"] = len(points()) - 1
+    nodes[DELTA]["max-queries"] = answers - 1
     found = predict(settings, nodes)
     assert found.report.missing["delta"][0].endswith("[too-many-queries]")
     assert found.metrics["n_dropped"] == 1
@@ -414,6 +417,8 @@ MALFORMED: dict[str, Callable[[], Payload]] = {
     "landmarks of other inputs": lambda: predicted(varies=np.ones(3, bool)),
     "landmarks of no seed": lambda: predicted(seed=-1),
     "less than no landmark": lambda: predicted(landmarks=-1),
+    "answers about no landmark": lambda: predicted(landmarks=0, joint=True),
+    "answers about too many landmarks": lambda: predicted(landmarks=MOST_ANSWERS + 1, joint=True),
     "too many landmarks": lambda: predicted(landmarks=MOST_LANDMARKS + 1),
     "test points of other inputs": lambda: predicted_alone(points=np.zeros((8, 3))),
     "test points beyond all measure": lambda: predicted_alone(points=np.full((8, 2), 1e60)),
@@ -479,6 +484,7 @@ WORDS: dict[str, tuple[Callable[..., Payload], dict[str, Any]]] = {
     "kernel": (predicted, {"kernel": "matern12"}),
     "number of landmarks": (predicted, {"landmarks": 3}),
     "landmarks": (predicted, {"seed": 1}),
+    "answers about landmarks": (predicted, {"joint": True}),
     "inputs that vary": (predicted, {"varies": np.array([True, False])}),
     "shared rows": (predicted, {"shared_x": np.zeros((1, 2)), "shared_y": np.zeros(1)}),
     "test points": (predicted_alone, {"points": np.zeros((8, 2))}),
@@ -660,6 +666,11 @@ PREDICTIONS: dict[str, tuple[str, Callable[[Predictions], dict[str, Any]]]] = {
     "more variances": ("explained", of_first("explained", lambda v: np.append(v, 0.1))),
     "features of fewer points": ("features", of_first("features", lambda v: v[1:])),
     "features of fewer landmarks": ("features", of_first("features", lambda v: v[:, 1:])),
+    "means around points beyond all measure": ("further_mean", of_first("further_mean", lambda v: v - 1e30)),
+    "means of fewer places": ("further_mean", of_first("further_mean", lambda v: v[:, 1:])),
+    "more left around points than there was": ("further_unknown", of_first("further_unknown", lambda v: v + 1)),
+    "less than nothing left": ("further_unknown", of_first("further_unknown", lambda v: -np.abs(v))),
+    "no answers around points": ("further_unknown", lambda p: {"further_unknown": ()}),
     "more experts": ("mean", lambda p: {"mean": (*p.mean, np.zeros(0))}),
     "fewer experts": ("mean", lambda p: {"mean": ()}),
 }

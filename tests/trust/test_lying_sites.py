@@ -121,6 +121,7 @@ def test_one_wrong_cell_ruins_its_own_site_only(tmp_path: Path) -> None:
     assert robust.metrics["smse"] < 1.05 * honest.metrics["smse"]
 
 
+@pytest.mark.usefixtures("influence")
 def test_the_influence_on_predictions_of_gp(tmp_path: Path) -> None:
     lie = lying(LIAR, Predictions, "mean", lambda mean: mean + 5)
     settings = own_data_config(tmp_path, write_world(tmp_path / "world", how="random"), gp__gate="all")
@@ -149,6 +150,7 @@ def swapped(place: int) -> Tamper:
     return tamper
 
 
+@pytest.mark.usefixtures("influence")
 @pytest.mark.parametrize("scenario", ["bc3e-wine", "bc3e-halfmoon"])
 def test_swapped_classes_are_named(tmp_path: Path, scenario: str) -> None:
     honest = load(run(config(tmp_path, scenario=scenario), 5))[0].influence
@@ -176,11 +178,13 @@ def test_who_contradicts_cannot_be_told_without_each_site_s_sums(tmp_path: Path,
     assert "bc3e.robust needs the sums of each site" in outcome_of(settings, 3).refusal
 
 
+@pytest.mark.usefixtures("influence")
 def test_the_influence_in_masked_sums_cannot_be_said(tmp_path: Path) -> None:
     settings = config(tmp_path, scenario="bc3e-wine", secure_aggregation=True, bc3e__max_rounds=2)
     assert "masked" in load(run(settings, 3))[0].influence["unknown"]
 
 
+@pytest.mark.usefixtures("influence")
 def test_shared_instances_are_judged_by_their_labels(tmp_path: Path) -> None:
     settings = config(tmp_path, scenario="bc3e-halfmoon", bc3e__distribution="column", bc3e__max_rounds=3)
     assert set(load(run(settings, 3))[0].influence["without"]) == {"site-0", "site-1", "site-2"}

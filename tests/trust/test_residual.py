@@ -391,7 +391,7 @@ def test_a_holder_that_never_ends_is_left(algorithm: str) -> None:
     going_on = Fused(
         agents=("shop",), bodies=(bytes_,), refused=(), train=1.0, validation=0.0, test=1.0, beta=none, iteration=0,
         power=0.0, curve=np.zeros((0, 3)), parts=np.zeros((0, 0)), seen=np.zeros(0, bool), unkept=(),
-        left_out=(), last=False, alone=(), alone_errors=np.zeros((0, 3)),
+        left_out=(), last=False, alone=(), alone_errors=np.zeros((0, 3)), own_site="", own_share=0.0,
     )  # fmt: skip
     rules = Rules(algorithm=algorithm, rounds=5)
     course = relayed("bank", ("bank", "shop"), 100, 80, rules, "float64")

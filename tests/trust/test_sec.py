@@ -16,11 +16,13 @@ from sklearn.linear_model import LinearRegression
 
 from clients.commitments import Commitments
 from clients.sec import handlers, shard
+from clients.sec.disclosure import Disclosure
 from clients.sec.handlers import evaluate_models, select_model, send_rows, try_combinations
 from clients.sec.rows import learner_rows
 from clients.sec.shard import FEWEST_HELD_OUT
 from clients.site import Site
 from consilience.attack.playing import play
+from numerics.sec.losses import Loss
 from numerics.shared.value_groups import ValueGroups
 from protocols.models import decode_model, encode_model
 from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Pool, Predict
@@ -29,6 +31,7 @@ from protocols.wire.message import Ask, Parcel
 from protocols.wire.payload import PayloadError
 from server.results import load
 from strategies.sec import SEC
+from tests.support.parameters import few
 from tests.support.runs import outcome_of, run
 from tests.support.sec_sites import deployed_sites, draw_rows, own_data_config, select_ask, write_files, write_sites
 
@@ -83,7 +86,7 @@ def stems(directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("candidates", ["rf", "rf(bootstrap=False)", "gb(n_estimators=20, max_depth=9)"])
-@pytest.mark.parametrize(("asked", "own_floor", "expected"), [(1, 12, 12), (9, 3, 9), (0, 8, 8), (0, None, 5)])
+@pytest.mark.parametrize(("asked", "own_floor", "expected"), few([(1, 12, 12), (0, None, 5), (9, 3, 9), (0, 8, 8)], 2))
 def test_a_leaf_is_never_smaller_than_the_site_allows(
     tmp_path: Path, folder: Path, candidates: str, asked: int, own_floor: int | None, expected: int
 ) -> None:
@@ -389,6 +392,21 @@ def test_a_center_that_makes_models_learns_nothing_of_few_rows(tmp_path: Path, n
     folder = write_files(tmp_path / "labs", {"lab-1": draw_rows(1, 80, 1)})
     [outcome] = play("sec", folder / "lab-1.csv", settings={"target": "y"}, only=name)
     assert (outcome.rows_out, outcome.groups_out) == (0, 0)
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_classifiers_that_differ_by_a_strip_count_no_few_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protected: bool
+) -> None:
+    """Leaves that are sure of one class after the other count rows by log losses, where these are exact."""
+    if not protected:
+        exact = classmethod(lambda cls, site, rows: cls.of_trusted_center(Loss(len(rows.classes))))
+        monkeypatch.setattr(Disclosure, "of", exact)
+    rows = draw_rows(1, 80, 1)
+    rows["y"] = np.where(rows["y"] > 0, "yes", "no")
+    folder = write_files(tmp_path / "labs", {"lab-1": rows})
+    [outcome] = play("sec", folder / "lab-1.csv", settings={"target": "y"}, only="strips")
+    assert (outcome.groups_out > 10) != protected
 
 
 @pytest.mark.parametrize("protected", [True, False])

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from flwr.common.secure_aggregation.crypto.shamir import combine_shares
 
+from protocols.gp.payloads import Train
 from protocols.secure_aggregation import masking
 from protocols.secure_aggregation.masking import MaskError
 from protocols.secure_aggregation.payloads import Deal, Hidden, Hide, Join, Shares, Show, Shown
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload
+from strategies.errors import FusionError
 from strategies.secure_aggregation import Masking
 from tests.support.secure_aggregation_sites import ZERO, MaskingSite, converse, inner, masking_sites
 
@@ -205,6 +207,18 @@ def test_two_asks_at_the_same_time_are_not_answered_from_the_same_secrets(
 
 
 # -- late answers -----------------------------------------------------------------------------------------------------
+
+
+def test_a_victim_is_asked_something_else_than_its_peers(
+    world: dict[str, MaskingSite], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of asks that are all alike no sum comes out; of others it does: their protocols need different asks."""
+    asks = {site: inner(1 if site == VICTIM else 2) for site in NAMES}
+    assert converse(Masking("t").total(asks, ZERO), world).result.sites == NAMES
+    monkeypatch.setattr(Train, "alike", True)
+    with pytest.raises(FusionError, match=r"masks of .* do not cancel"):
+        converse(Masking("u").total(asks, ZERO), world)
+    assert converse(Masking("v").total(dict.fromkeys(NAMES, inner()), ZERO), world).result.sites == NAMES
 
 
 def test_shares_that_are_late_are_asked_for_again(world: dict[str, MaskingSite]) -> None:

@@ -139,11 +139,12 @@ def fair_assignment(
     array([[1, 1],
            [1, 1]])
     """
-    H, k = len(bounds.low), squared.shape[1]
+    H, k = bounds.n_groups, squared.shape[1]
     totals = np.bincount(groups, weights, H)
     if not bounds.admits(totals[None]):
+        own = bounds.sums(totals[:, np.newaxis] / totals.sum())
         raise ValueError(
-            f"no assignment is fair: the points' own shares of groups, {np.round(totals / totals.sum(), 6).tolist()}, "
+            f"no assignment is fair: the points' own shares of groups, {np.round(own.ravel(), 6).tolist()}, "
             f"are not within the bounds {np.round(bounds.low, 6).tolist()} to {np.round(bounds.high, 6).tolist()}"
         )
     problem = _Problem(squared, weights, groups, bounds)
@@ -207,7 +208,8 @@ class _Problem:
         # Where all points are at centers their cost says nothing about prices; distances between centers do.
         unit = max(nearest.cost / total, _LEAST_UNIT * float(self.squared.mean()))
         arcs = restrict_arcs(priced, self.weights, self.groups, MARGIN * total)
-        radius, idle = np.full(prices.shape, _RADIUS * unit), _FEASIBLE * unit
+        radius = np.full((len(self.bounds.low), prices.shape[1]), _RADIUS * unit)
+        idle = _FEASIBLE * unit
         bound = nearest.bound
         while True:
             point, center, moved, raw, cut = solve_on_arcs(

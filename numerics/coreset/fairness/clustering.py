@@ -236,7 +236,7 @@ def _pairs(
 ) -> Fairlets | None:
     """Compute the fairlets if the algorithm needs them, or there are few enough pairs; else return None."""
     needed = algorithm in ("cklv", "reassigned-cklv")
-    totals = np.bincount(groups, weights, len(bounds.low))
+    totals = np.bincount(groups, weights, bounds.n_groups)
     if len(totals) != 2 or totals[0] != totals[1] or not bounds.exact:
         if needed:
             raise ValueError(

@@ -33,7 +33,7 @@ _CHUNK = 262_144
 _NEAREST, _SMALLEST = 1e-9, 1e-100
 """Smallest distance for a temperature: relative to the mean of the points, and if all points are at centers."""
 _Prices = Float64[np.ndarray, "H k"]
-_Duals = Float64[np.ndarray, "2 H k"]
+_Duals = Float64[np.ndarray, "2 G k"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +170,9 @@ def duals_of(prices: _Prices, bounds: Bounds) -> _Duals:
     >>> duals_of(np.array([[1.0], [-1.0]]), bounds).tolist()
     [[[0.0], [2.0]], [[0.0], [0.0]]]
     """
+    if bounds.members is not None:
+        found = [bounds.dearest(each)[1:] for each in prices.T]
+        return np.stack([np.stack(each, axis=1) for each in zip(*found, strict=True)])
     order = np.argsort(-prices, axis=0, kind="stable")
     filled = bounds.low.sum() + np.cumsum((bounds.high - bounds.low)[order], axis=0)
     last = np.minimum((filled < 1).sum(axis=0), len(prices) - 1)
@@ -187,7 +190,8 @@ def prices_from(duals: _Duals, bounds: Bounds) -> _Prices:
     [[1.0], [-1.0]]
     """
     a, b = duals
-    prices: _Prices = b - a + (bounds.low @ a - bounds.high @ b)
+    own = b - a if bounds.members is None else bounds.members.T.astype(np.float64) @ (b - a)
+    prices: _Prices = own + (bounds.low @ a - bounds.high @ b)
     return prices
 
 
@@ -252,10 +256,10 @@ class Pricing:
         gap: float = GAP,
         cools: bool = True,
     ) -> None:
-        H = len(bounds.low)
+        H = bounds.n_groups
         self._bounds, self._totals, self._gap, self._cools = bounds, totals, gap, cools
         self._duals = duals_of(bounds.normalized(np.zeros((H, k)) if start is None else start), bounds)
-        self._radius: _Prices = np.tile(np.broadcast_to(scale, k), (H, 1)).astype(np.float64)
+        self._radius: _Prices = np.tile(np.broadcast_to(scale, k), (len(bounds.low), 1)).astype(np.float64)
         self._temperature = COLD if start is None else WARM
         self._model: PriceResponse | None = None
         self._steps: list[tuple[_Duals, float]] = []
@@ -316,24 +320,17 @@ class Pricing:
     def _resize(self, answers: Sequence[PriceResponse]) -> None:
         """Update the trust radii by the effect of each step on the masses, the shortest step first."""
         assert self._model is not None  # noqa: S101 - called after a step
-        before = _excess(self._model.masses, self._bounds)
+        before = self._bounds.excess(self._model.masses)
         radius = self._radius.copy()
         for (duals, _), answer, times in reversed(list(zip(self._steps, answers, _RADII, strict=False))):
             length = np.abs(duals - self._duals).max(axis=0)
-            after = _excess(answer.masses, self._bounds)
+            after = self._bounds.excess(answer.masses)
             same_side = np.sign(after) == np.sign(before)
             limited = same_side & (length >= 0.99 * times * self._radius)
             overshot = ~same_side & (np.abs(after) > np.abs(before)) & (length > 0)
             radius = np.where(limited, np.maximum(radius, 2 * times * self._radius), radius)
             radius = np.where(overshot, np.minimum(radius, length / 2), radius)
         self._radius = radius
-
-
-def _excess(masses: _Prices, bounds: Bounds) -> _Prices:
-    """Compute the excess of each mass over its bounds, negative if it is below."""
-    size = masses.sum(axis=0)
-    excess: _Prices = masses - np.clip(masses, bounds.low[:, None] * size, bounds.high[:, None] * size)
-    return excess
 
 
 def _newton_step(
@@ -352,8 +349,8 @@ def _newton_step(
         step = prices_from(flat.reshape(start.shape), bounds) - origin
         change = (model.curvature @ step[..., None])[..., 0]
         slope = model.masses - change
-        total = slope.sum(axis=0)
-        gradient = np.stack([slope - bounds.low[:, None] * total, bounds.high[:, None] * total - slope])
+        total, sums = slope.sum(axis=0), bounds.sums(slope)
+        gradient = np.stack([sums - bounds.low[:, None] * total, bounds.high[:, None] * total - sums])
         return -float((step * (model.masses - change / 2)).sum()) / unit, gradient.ravel() / unit
 
     solution = minimize(
@@ -402,7 +399,7 @@ def prices_of(
     nearest = squared.argmin(axis=1)
     mass = np.maximum(np.bincount(nearest, weights, k), 1)
     scale = np.bincount(nearest, weights * np.partition(squared, k // 2, axis=1)[:, k // 2], k) / mass
-    totals = np.bincount(groups, weights, len(bounds.low)).astype(np.int64)
+    totals = np.bincount(groups, weights, bounds.n_groups).astype(np.int64)
     search = Pricing(bounds, totals, k, np.where(scale > 0, scale, scale.max() or 1.0), gap=gap)
     while not search.done and search.rounds < rounds:
         shifts, temperatures = search.candidates()

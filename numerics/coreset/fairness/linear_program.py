@@ -29,7 +29,7 @@ Solved = tuple[
     Int64[np.ndarray, "s"],
     Float64[np.ndarray, "s"],
     Float64[np.ndarray, "H k"],
-    Bool[np.ndarray, "H k"],
+    Bool[np.ndarray, "G k"],
 ]
 
 _Entries = tuple[Int64[np.ndarray, "e"], Int64[np.ndarray, "e"], Float64[np.ndarray, "e"]]
@@ -43,7 +43,7 @@ def solve_on_arcs(
     bounds: Bounds,
     arcs: RestrictedArcs,
     prices: Float64[np.ndarray, "H k"],
-    radius: Float64[np.ndarray, "H k"],
+    radius: Float64[np.ndarray, "G k"],
 ) -> Solved:
     """Solve the linear program.
 
@@ -56,7 +56,7 @@ def solve_on_arcs(
     prices : ndarray
         ``(H, k)`` centers of the boxes, normalized.
     radius : ndarray
-        ``(H, k)`` radii of the boxes, positive.
+        ``(G, k)`` radii of the boxes of every bound's price, positive.
 
     Returns
     -------
@@ -65,9 +65,9 @@ def solve_on_arcs(
     prices : ndarray
         ``(H, k)``, not normalized.
     cut : ndarray
-        ``(H, k)`` mask of the prices that would leave their boxes. If there is none, the masses are fair.
+        ``(G, k)`` mask of the bounds' prices that would leave their boxes. If there is none, the masses are fair.
     """
-    H, k = prices.shape
+    (H, k), G = prices.shape, len(bounds.low)
     contested = arcs.points
     fixed = weights > 0
     fixed[contested] = False
@@ -75,12 +75,16 @@ def solve_on_arcs(
     point, n_arcs = contested[row], len(row)
     regret = squared[point, center] - squared[contested].min(axis=1)[row]
     unit, typical = float(weights[contested].max()), float(regret.mean()) or 1.0
-    fixed_mass = np.bincount(groups[fixed] * k + arcs.nearest[fixed], weights[fixed], H * k) / unit
+    fixed_rows = np.bincount(groups[fixed] * k + arcs.nearest[fixed], weights[fixed], H * k).reshape(H, k) / unit
+    fixed_mass = bounds.sums(fixed_rows).ravel()
 
-    cell = groups[point] * k + center
+    # An arc is in a row for each bound that is on the point's group.
+    member = np.eye(H, dtype=bool) if bounds.members is None else bounds.members
+    arc, bound = np.nonzero(member.T[groups[point]])
+    cell = bound * k + center[arc]
     equal = np.repeat(bounds.low == bounds.high, k)
     lower, upper = np.repeat(bounds.low, k), np.repeat(bounds.high, k)
-    a, b = duals_of(prices, bounds).reshape(2, H * k) / typical
+    a, b = duals_of(prices, bounds).reshape(2, G * k) / typical
     rim = radius.ravel() / typical
 
     # Three kinds of rows, each with its cells, the sign of y, and the center of its price's box. Columns are the
@@ -92,7 +96,7 @@ def solve_on_arcs(
     relaxed = [kind.relaxed(rim) for kind in kinds]
     n_relaxed = [len(costs) for _, _, costs in relaxed]
     starts = n_arcs + k + np.concatenate([[0], np.cumsum(n_relaxed)])
-    blocks = [kind.entries(cell, n_arcs, k, relaxed[place][:2], starts[place]) for place, kind in enumerate(kinds)]
+    blocks = [kind.entries(arc, cell, n_arcs, k, relaxed[place][:2], starts[place]) for place, kind in enumerate(kinds)]
     of_point = row, np.arange(n_arcs), np.ones(n_arcs)
     of_center = (
         np.concatenate([center, np.arange(k)]),
@@ -101,7 +105,7 @@ def solve_on_arcs(
     )
     n_columns = int(starts[-1])
     A_eq = _stack([of_point, of_center, blocks[0]], [len(contested), k, len(exact.cells)], n_columns)
-    b_eq = np.concatenate([weights[contested] / unit, fixed_mass.reshape(H, k).sum(axis=0), -fixed_mass[exact.cells]])
+    b_eq = np.concatenate([weights[contested] / unit, fixed_rows.sum(axis=0), -fixed_mass[exact.cells]])
     result = linprog(
         np.concatenate([regret / typical, np.zeros(k), *(costs for _, _, costs in relaxed)]),
         A_ub=_stack(blocks[1:], [len(below.cells), len(above.cells)], n_columns),
@@ -114,7 +118,7 @@ def solve_on_arcs(
     )
     if result.status != 0:
         raise ArithmeticError(f"the linear program of {n_arcs} arcs was not solved: {result.message}")
-    raw, cut = np.zeros(H * k), np.zeros(H * k, np.bool_)
+    raw, cut = np.zeros(G * k), np.zeros(G * k, np.bool_)
     multipliers = np.split(-result.ineqlin.marginals, [len(below.cells)])
     solution = np.asarray(result.x)
     broken = np.split(solution[n_arcs + k :] > 10 * _TOLERANCE, np.cumsum(n_relaxed)[:-1])
@@ -129,8 +133,8 @@ def solve_on_arcs(
         np.concatenate([np.flatnonzero(fixed), point[used]]),
         np.concatenate([arcs.nearest[fixed], center[used]]),
         np.concatenate([weights[fixed].astype(np.float64), mass[used]]),
-        raw.reshape(H, k) * typical,
-        cut.reshape(H, k),
+        member.T.astype(np.float64) @ raw.reshape(G, k) * typical,
+        cut.reshape(G, k),
     )
 
 
@@ -167,22 +171,23 @@ class _ConstraintRows:
 
     def entries(
         self,
-        cell: Int64[np.ndarray, "a"],
+        arc: Int64[np.ndarray, "e"],
+        cell: Int64[np.ndarray, "e"],
         n_arcs: int,
         k: int,
         relaxed: tuple[Int64[np.ndarray, "v"], Float64[np.ndarray, "v"]],
         start: int,
     ) -> _Entries:
-        """Return the entries of the rows: of arcs, given by their cells, of sizes, and of variables from `start`."""
+        """Return the entries of the rows: of arcs in their cells, of sizes, and of variables from `start`."""
         r = len(self.cells)
         place = np.full(len(self.share), -1)
         place[self.cells] = np.arange(r)
-        arcs = np.flatnonzero(place[cell] >= 0)
+        inside = np.flatnonzero(place[cell] >= 0)
         rows, signs = relaxed
         return (
-            np.concatenate([place[cell[arcs]], np.arange(r), rows]),
-            np.concatenate([arcs, n_arcs + self.cells % k, start + np.arange(len(rows))]),
-            np.concatenate([np.full(len(arcs), self.sign), -self.sign * self.share[self.cells], signs]),
+            np.concatenate([place[cell[inside]], np.arange(r), rows]),
+            np.concatenate([arc[inside], n_arcs + self.cells % k, start + np.arange(len(rows))]),
+            np.concatenate([np.full(len(inside), self.sign), -self.sign * self.share[self.cells], signs]),
         )
 
 

@@ -181,12 +181,12 @@ def _nearest_fair(
 ) -> Float64[np.ndarray, "H k"]:
     """Compute fair masses ``y = m + up - down`` with these totals, at the least sum ``up + down`` of differences."""
     H, k = masses.shape
-    eye = scipy.sparse.eye_array(H * k, format="csr")
-    size = scipy.sparse.csr_array((np.ones(H * k), (np.arange(H * k), np.tile(np.arange(k), H))), shape=(H * k, k))
+    eye, every = scipy.sparse.eye_array(k), np.ones((len(bounds.low), H))
+    sums = scipy.sparse.kron(bounds.sums(np.eye(H)), eye, format="csr")
     of_group = scipy.sparse.csr_array((np.ones(H * k), (np.repeat(np.arange(H), k), np.arange(H * k))))
-    total = size @ size.T
-    over = eye - total.multiply(np.repeat(bounds.high, k)[:, None]).tocsr()
-    short = total.multiply(np.repeat(bounds.low, k)[:, None]).tocsr() - eye
+    total = scipy.sparse.kron(every, eye, format="csr")
+    over = sums - total.multiply(np.repeat(bounds.high, k)[:, None]).tocsr()
+    short = total.multiply(np.repeat(bounds.low, k)[:, None]).tocsr() - sums
     limits, flat = scipy.sparse.vstack([over, short], format="csr"), masses.ravel()
     solution = linprog(
         np.ones(2 * H * k),

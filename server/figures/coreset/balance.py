@@ -60,19 +60,24 @@ class Shares:
     @classmethod
     def of(cls, arrays: Arrays) -> Shares:
         """Return the shares of the most frequent groups; of many clusters, those farthest from all rows."""
-        totals, alpha = arrays["totals"], float(arrays["balance"])
+        totals, alpha, names, bounded = arrays["totals"], float(arrays["balance"]), arrays["groups"], arrays["counts"]
+        sizes, n_rows = arrays["counts"].sum(axis=1), totals.sum()
+        if "bounds" in arrays:
+            names, bounded = arrays["bounded"], arrays["bounded_counts"]
+            totals = bounded.sum(axis=0)
+            n_rows = sizes.sum()
         frequent = np.argsort(-totals, kind="stable")[:_GROUPS]
         frequent = frequent[totals[frequent] > 0]
-        of_all = totals[frequent] / totals.sum()
-        counts, sizes = arrays["counts"][:, frequent], arrays["counts"].sum(axis=1)
+        of_all, counts = totals[frequent] / n_rows, bounded[:, frequent]
         fair = sizes[:, np.newaxis] * of_all
         ratio = np.divide(counts, fair, out=np.full(fair.shape, np.nan), where=fair > 0)
         low, high = np.full(len(of_all), alpha), np.minimum(1 / of_all, 1 / alpha)
+        if "bounds" in arrays:
+            low, high = arrays["bounds"][:, frequent] / of_all
         outside = np.maximum(low * fair - counts, counts - high * fair) > _ROUNDING
         far_first = np.argsort(-np.nan_to_num(np.abs(ratio - 1), nan=-1.0).max(axis=1), kind="stable")
         kept = np.sort(far_first[: _most_clusters(len(frequent))])
-        names = arrays["groups"][frequent]
-        return cls(names, kept, sizes[kept], of_all, ratio[kept], np.stack([low, high]), outside[kept])
+        return cls(names[frequent], kept, sizes[kept], of_all, ratio[kept], np.stack([low, high]), outside[kept])
 
 
 def balance(report: Report, arrays: Arrays) -> Figure | None:
@@ -130,7 +135,9 @@ def _caption(report: Report) -> str:
         f"{where}: {measured(report, n_rows='row')}",
         f"The {_GROUPS} most frequent of {counted(groups, 'group')}" if groups > _GROUPS else "",
         f"The {most} clusters farthest from all rows, of {clusters:.0f}" if clusters > most else "",
-        f"The shaded band, {alpha:g} to {1 / alpha:.3g}, is allowed (coreset.balance {alpha:g})"
+        "The shaded band is allowed (coreset.bounds)"
+        if report.config.get("coreset.bounds")
+        else f"The shaded band, {alpha:g} to {1 / alpha:.3g}, is allowed (coreset.balance {alpha:g})"
         if alpha < 1
         else "Required is 1, up to whole rows (coreset.balance 1)",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from server.figures.classification import classification_figures
 from server.figures.figure import Figure
 from server.figures.sec.embedding import embedding
 from server.figures.sec.errors import errors
@@ -16,4 +17,6 @@ def figures(report: Report, arrays: Arrays) -> list[Figure]:
     if is_table(report):
         return table_figures(report)
     drawn = (each(report, arrays) for each in (similarity, embedding, errors, gap, eigenvalues))
-    return [figure for figure in drawn if figure is not None]
+    where = "on the center's test rows" if "log_loss_test_cluster" in report.metrics else "that the learners held out"
+    classes = classification_figures(arrays, where, "every learner with its cluster")
+    return [*(figure for figure in drawn if figure is not None), *classes]

@@ -31,7 +31,12 @@ def errors(report: Report, arrays: Arrays) -> Figure | None:
 
 def _prefix(report: Report) -> str:
     """Return the prefix of errors on the learners' held-out rows, or else on the center's test rows."""
-    return "mse_" if "mse_cluster" in report.metrics else "mse_test_"
+    prefixes = ("mse_", "log_loss_", "mse_test_", "log_loss_test_")
+    return next((each for each in prefixes if f"{each}cluster" in report.metrics), prefixes[0])
+
+
+def _error(report: Report) -> str:
+    return "Log loss" if _prefix(report).startswith("log_loss_") else "Mean squared error"
 
 
 def _rows(report: Report) -> list[tuple[str, Row]]:
@@ -61,7 +66,7 @@ def _draw(axes: Axes, rows: Sequence[tuple[str, Row]], report: Report) -> None:
     axes.set_ylim(len(rows) - 0.5, -0.5)
     scale(axes, "x", [row[f"{prefix}{way}"] for _, row in rows for way in COMPARED if f"{prefix}{way}" in row])
     axes.margins(x=0.06)
-    axes.set_xlabel(ERROR)
+    axes.set_xlabel("log loss (of a row, natural logarithm)" if _error(report) == "Log loss" else ERROR)
     explain(axes, list(handles.values()), list(handles), abreast=4)
 
 
@@ -71,19 +76,20 @@ def _alt(report: Report, rows: Sequence[tuple[str, Row]]) -> str:
     for name, row in rows[:_MOST_IN_WORDS]:
         values = [(style.label, row.get(f"{prefix}{way}")) for way, style in COMPARED.items()]
         parts.append(f"{name}: " + ", ".join(f"{label} {value:.3g}" for label, value in values if value is not None))
-    return sentences(f"Mean squared error{_where(report)}: {'; '.join(parts)}")
+    return sentences(f"{_error(report)}{_where(report)}: {'; '.join(parts)}")
 
 
 def _caption(report: Report) -> str:
     clusters = sum("cluster" in row for row in report.table)
     cut = f", the first {_CLUSTERS} of {counted(clusters, 'cluster')}" if clusters > _CLUSTERS else ""
     mean = "; means over the repetitions" if several(report) else ""
+    unit = "" if _error(report) == "Log loss" else " (squared unit of the outcome)"
     return sentences(
-        f"Mean squared error{_where(report)} (squared unit of the outcome) of each learner's own model, and of the"
+        f"{_error(report)}{_where(report)}{unit} of each learner's own model, and of the"
         f" models of its cluster and of all together{cut}: {measured(report, n_learners='learner')}{mean}",
         BARS if f"{_prefix(report)}cluster_se" in report.metrics else "",
     )
 
 
 def _where(report: Report) -> str:
-    return " on held-out rows" if _prefix(report) == "mse_" else " on the center's test rows"
+    return " on the center's test rows" if "_test_" in _prefix(report) else " on held-out rows"

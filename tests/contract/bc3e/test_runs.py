@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -362,7 +364,9 @@ def test_the_bound_does_not_fall_when_a_site_falls_silent(tmp_path: Path, accele
 
 def test_min_sites_counts_sites_that_a_sweep_does_not_ask(tmp_path: Path) -> None:
     """A sweep goes to the sites that hold an instance still moving: the others have not failed."""
-    report, _ = load(run(config(tmp_path, bc3e__distribution="arbitrary", bc3e__max_rounds=2, min_sites=9), 9))
+    report, _ = load(
+        run(config(tmp_path, bc3e__distribution="arbitrary", bc3e__max_rounds=2, bc3e__sweeps=500, min_sites=9), 9)
+    )
     answered = {row["sites"] for row in report.convergence}
     assert min(answered) < 9
     assert not report.missing
@@ -393,12 +397,31 @@ def test_shared_instances_are_counted_by_a_site_that_knows_the_truth(tmp_path: P
 def test_a_column_site_keeps_its_own_tables(tmp_path: Path) -> None:
     """Beta of a clustering that one site alone holds is at the center in no file, and at the site in one of its own."""
     path = run(config(tmp_path, protocol="bc3e", bc3e__distribution="column", **QUICK), column_sites(tmp_path, "a"))
-    assert set(load(path)[1]) == {"alpha", "bounds", "changed", "classifiers", "clusterings", "coverage", "draws"}
+    learned = {"alpha", "bounds", "changed", "classifiers", "clusterings", "coverage", "draws"}
+    assert set(load(path)[1]) == learned | {"paired_accuracy_best_component"}
     with np.load(tmp_path / "b" / "beta.npz") as tables:
         assert set(tables.files) == {"cluster_b", "confusion:class_b"}
         assert tables["cluster_b"].shape == (2, 3)
         for table in tables.values():
             np.testing.assert_allclose(table.sum(axis=1), 1.0)
+
+
+def test_a_run_on_databases_is_that_on_files(tmp_path: Path) -> None:
+    """Whatever each site's rows come from: a query, a Parquet file or a CSV file."""
+    run_config = config(tmp_path, protocol="bc3e", bc3e__distribution="column", **QUICK)
+    nodes = column_sites(tmp_path, "a")
+    expected, arrays = load(run(run_config, nodes))
+    frame = pd.read_csv(tmp_path / "a.csv")
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database:
+        frame.to_sql("labels", database, index=False)
+    pd.read_csv(tmp_path / "b.csv").to_parquet(tmp_path / "b.parquet")
+    nodes[0] |= {"data": "select * from labels order by id", "database": f"sqlite:///{tmp_path / 'a.db'}"}
+    nodes[1] |= {"data": str(tmp_path / "b.parquet")}
+    report, others = load(run(run_config, nodes))
+    assert report.metrics == expected.metrics
+    assert {name: array.tobytes() for name, array in arrays.items()} == {
+        name: array.tobytes() for name, array in others.items()
+    }
 
 
 @pytest.mark.parametrize("field", ["log_theta", "mass"])

@@ -50,7 +50,7 @@ class Contract(StrategyContract):
 
 
 class TestFeatures(Contract):
-    settings = {"gp__gate": "gaussian", "gp__landmarks": 4, "gp__fit_rounds": 2}  # noqa: RUF012
+    settings = {"gp__gate": "gaussian", "gp__answers": 5, "gp__fit_rounds": 2}  # noqa: RUF012
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from protocols.gp.payloads import Evaluate, Inputs, Predict, Predictions, Train
+from protocols.gp.settings import Settings
 from tests.support import reference_gp as reference
 from tests.support.gp_sites import (
     SITES,
@@ -33,6 +34,8 @@ from tests.support.tampering import silent
 
 COAST, DELTA, HILLS, PLAIN = range(4)
 EXACT = {"gp__covariance": "inputs"}
+ANSWERS = Settings.answers
+"""About every point, by default."""
 RULES = ("npae", "poe", "gpoe", "bcm", "rbcm", "grbcm")
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -438,7 +441,7 @@ def test_a_site_that_has_answered_enough_keeps_what_it_said(tmp_path: Path, fold
     settings, nodes = deployed_sites(tmp_path, folder, gp__experts="1")
     expected = predict(settings, nodes)
     asked = {row["site"]: row["queries"] for row in expected.report.table}
-    limited = [{**node, "max-queries": max(1, asked[node["site"]])} for node in nodes]
+    limited = [{**node, "max-queries": max(1, ANSWERS * asked[node["site"]])} for node in nodes]
     limited[HILLS]["max-queries"] = 1
     found = predict(settings, limited)
     assert set(found.report.missing) == set(SITES)
@@ -521,7 +524,7 @@ def test_inputs_that_are_not_disclosed_cost_the_expert(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What real sites round, which is compared elsewhere, would hide which experts count."""
-    monkeypatch.setattr("clients.gp.handlers._protected", lambda sketch, *_: sketch)
+    monkeypatch.setattr("clients.gp.point_answers._protected", lambda sketch, *_: sketch)
     settings, nodes = deployed_sites(tmp_path, folder, **EXACT)
     del nodes[PLAIN]["allow-inputs"]
     found = predict(settings, nodes)

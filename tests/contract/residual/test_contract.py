@@ -41,7 +41,9 @@ class Contract(StrategyContract):
         assert arrays["agents"].tolist() == report.sites == list(names.values())
         assert report.metrics == expected.metrics
         assert str(arrays["holder"]) == names.get(self.holder, "")
-        for name in wanted.keys() - {"agents", "holder"}:
+        if "own_site" in wanted:
+            assert str(arrays["own_site"]) == names[str(wanted["own_site"])]
+        for name in wanted.keys() - {"agents", "holder", "own_site"}:
             np.testing.assert_array_equal(arrays[name], wanted[name], err_msg=name)
 
 

@@ -569,7 +569,7 @@ def test_one_unsound_part_among_sound_ones_is_found_by_sender_and_receiver(
     with pytest.raises(ModelError, match=words):
         encode_model(model)
     with monkeypatch.context() as careless:
-        careless.setattr(wire, "check_regressor", lambda _: P)
+        careless.setattr(wire, "check_predictor", lambda *_: P)
         data = encode_model(model)
     _refused(data, words, monkeypatch)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from common.settings import Config
-from protocols.prediction import PredictionError, prediction_of, read_report, resolve
+from protocols.prediction import PredictionError, prediction_of, read_report, resolve, suggestion_key
 from protocols.settings import checked, declared
 
 OWN = {"data": "/then", "target": "y", "id": "case"}
@@ -114,3 +114,10 @@ def test_how_each_protocol_predicts() -> None:
     assert [name for name, each in found.items() if each and each.at_center] == ["coreset", "sec"]
     assert [name for name, each in found.items() if each and not each.new_rows] == ["gp"]
     assert prediction_of("fedavg") is None
+
+
+def test_some_protocols_say_where_to_measure_next(tmp_path: Path) -> None:
+    key = suggestion_key(learned(tmp_path / "gp", "gp"))
+    assert type(declared()[key]) is bool
+    with pytest.raises(PredictionError, match="results of sec, which does not say where to measure next"):
+        suggestion_key(learned(tmp_path / "sec", "sec"))

@@ -300,6 +300,17 @@ def test_airfoil_with_a_header_and_as_at_the_repository(tmp_path: Path) -> None:
         assert data.test is None
 
 
+@pytest.mark.parametrize(
+    ("name", "usual", "other"), [("pole", "foo", "Target"), ("parkinsons", "total_UPDRS", "total.updrs")]
+)
+def test_the_target_may_have_another_name(folder: Path, tmp_path: Path, name: str, usual: str, other: str) -> None:
+    tables()[name].rename(columns={usual: other}).to_csv(tmp_path / f"{name}.csv", index=False)
+    expected, found = read(name, folder), read(name, tmp_path)
+    np.testing.assert_array_equal(found.outcome, expected.outcome)
+    np.testing.assert_array_equal(found.x, expected.x)
+    assert found.features == expected.features
+
+
 def test_inputs_that_never_vary_are_left_out(folder: Path) -> None:
     np.testing.assert_array_equal(read("pole", folder).x, tables()["pole"].iloc[:, :26])
 

@@ -31,7 +31,7 @@ def test_sums_are_those_of_the_rows_up_to_half_a_step() -> None:
     found = sums_of(x)
     exact = np.stack([x[nearest == c].sum(axis=0) for c in (0, 1)])
     assert found.plain_rows.tolist() == np.bincount(nearest).tolist()
-    for sums in (found.plain_sums, found.responses[0].sums):
+    for sums in (found.plain_sums, found.sums[0]):
         assert (np.abs(sums - exact) <= LEAST * x.std(axis=0) / 2 + 1e-6).all()
         steps = (sums - found.plain_rows[:, None] * x.mean(axis=0)) / (LEAST * x.std(axis=0))
         np.testing.assert_allclose(steps, np.rint(steps), atol=1e-5)

@@ -152,7 +152,6 @@ def test_reading_npz_imports_neither_pandas_nor_flower(tmp_path: Path) -> None:
         ('a,b\n"1\n1",2\n3\n', "bad-shape", ["line 4", "1 cells"]),
         ("a,b,a\n1,2,3\n4,5,6\n", "bad-shape", ["two columns", "'a'"]),
         (",a\n0,1\n1,2\n", "bad-shape", ["column 1 has no name", "index=False"]),
-        ("a;b\n1;2\n3;4\n", "bad-shape", ["separated by commas"]),
         ('a,b\n1,"2\n3,4\n', "unreadable", ["line 3", "not proper CSV"]),
     ],
 )

@@ -119,6 +119,15 @@ def test_sites_must_mean_the_same() -> None:
         check_targets({"a.csv": table(["a", "a"])}, config(), TASKS)
 
 
+def test_a_run_goes_on_without_unreadable_targets_unless_all_are() -> None:
+    good, bad = table(["a", "b"] * 3, "a.csv"), table(["a", None, "b", "a"], "b.csv")
+    check_targets({"a.csv": good, "b.csv": bad}, config(), TASKS)
+    with pytest.raises(DataError, match=r"b\.csv, row 2, column 'y': is empty; every row needs a class"):
+        check_targets({"b.csv": bad}, config(), TASKS)
+    with pytest.raises(DataError, match=r"a\.csv, row 1, column 'y': 'a' is text where a number belongs$"):
+        check_targets({"a.csv": good}, config("regression"), TASKS)
+
+
 def test_a_site_that_lacks_a_class_goes_on() -> None:
     check_targets({"a.csv": table(["a", "a"]), "b.csv": table(["b", "a", "b", "a"])}, config(), TASKS)
     assert agree_on_classes({"a": ("a",), "b": ("b", "c")}, "y") == ("a", "b", "c")

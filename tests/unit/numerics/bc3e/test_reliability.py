@@ -16,11 +16,14 @@ from numerics.bc3e.grid import from_grid
 from numerics.bc3e.limits import private_limits
 from numerics.bc3e.m_step import maximize_alpha
 from numerics.bc3e.reliability import (
+    FOLLOWS,
     PRIOR_LABELS,
+    association,
     class_evidence,
     class_probabilities,
     class_responsibilities,
     confusion_of,
+    draws_of,
     first_table,
     least_evidence,
     maximize_table,
@@ -154,3 +157,30 @@ def test_rare_labels_of_classifiers_are_withheld_where_their_matrices_are_told()
     assert withheld == 1
     assert kept.classifiers["a"].tolist() == [0, 0, 0, 1, 1, -1]
     assert kept.classifiers["b"] is ensemble.classifiers["b"]
+
+
+def test_association_is_the_corrected_uncertainty_coefficient() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        masses = rng.integers(0, 2**34, (3, 5))
+        masses[:, 2] = 0  # a cluster without a label
+        masses[0, :] *= rng.integers(2)  # a class without mass
+        masses += (np.eye(3, 5, dtype=np.int64) * rng.integers(2**38)) * masses.any(axis=0)
+        expected = float(np.clip(reference.association(from_grid(masses, BITS)), 0, 1))
+        assert association(masses, BITS) == pytest.approx(expected, abs=1e-12)
+    assert association(np.zeros((3, 4), np.int64), BITS) == 0.0
+    assert association(np.array([[5, 7], [0, 0]]), 0) == 0.0
+
+
+def test_clusterings_that_follow_the_classes_need_fewer_draws() -> None:
+    """1000 instances of which 90 % are in their class's cluster, and 1000 in clusters drawn at random."""
+    rng = np.random.default_rng(0)
+    classes = rng.integers(3, size=1000)
+    clusters = np.where(rng.random(1000) < 0.9, classes, rng.integers(3, size=1000))
+    follow, drawn = (np.zeros((3, 3), np.int64) for _ in range(2))
+    np.add.at(follow, (classes, clusters), 1)
+    np.add.at(drawn, (classes, rng.integers(3, size=1000)), 1)
+    assert association(drawn, 0) < 0.01 < FOLLOWS < association(follow, 0)
+    assert draws_of(2, association(follow, 0)) == 2
+    assert draws_of(2, association(drawn, 0)) == 3
+    assert draws_of(0) == 1

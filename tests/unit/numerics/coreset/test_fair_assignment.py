@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import Float64, Int64
-from scipy.optimize import linear_sum_assignment
+from scipy.optimize import linear_sum_assignment, linprog
 
 from numerics.coreset.fairness.assignment import Assignment, fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
@@ -454,3 +454,38 @@ def test_what_sites_round_and_correct_keeps_their_rows_and_sums_to_the_targets(
     np.testing.assert_array_equal(parts.sum(axis=2), rows)
     if (own + corrections >= 0).all():
         np.testing.assert_array_equal(parts.sum(axis=0), targets)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.8])
+def test_where_groups_overlap_the_assignment_is_that_of_the_whole_linear_program(alpha: float) -> None:
+    """Two values of one column and three of another; a bound is on three or two of the six combinations."""
+    rng = np.random.default_rng(3)
+    n, k, H = 40, 3, 6
+    groups, weights = np.r_[np.arange(H), rng.choice(H, n - H)], rng.integers(1, 9, n)
+    members = np.array([np.arange(H) % 2 == v for v in (0, 1)] + [np.arange(H) // 2 == v for v in (0, 1, 2)])
+    totals = np.bincount(groups, weights, H).astype(np.int64)
+    shares = members @ totals / totals.sum()
+    bounds = Bounds(alpha * shares, np.minimum(1.0, shares / alpha), members)
+    x, centers = rng.normal(size=(n, 2)) + groups[:, None] * 0.5, rng.normal(size=(k, 2)) + 1
+    squared = ((x[:, None] - centers) ** 2).sum(axis=2)
+    rows = []
+    for low, high, member in zip(bounds.low, bounds.high, members, strict=True):
+        own = member[groups].astype(float)
+        rows += [np.kron(part, np.eye(k)) for part in ((own - high)[None], (low - own)[None])]
+    whole = linprog(
+        squared.ravel(),
+        A_ub=np.concatenate(rows),
+        b_ub=np.zeros(2 * k * len(members)),
+        A_eq=np.kron(np.eye(n), np.ones(k)),
+        b_eq=weights,
+    )
+    best = fair_assignment(squared, weights, groups, bounds, whole=False)
+    assert best.cost == pytest.approx(whole.fun, rel=1e-7)
+    assert best.bound == pytest.approx(whole.fun, rel=1e-7)
+    # Whole rows: each combination's number is rounded down or up.
+    assert bounds.violation(fair_assignment(squared, weights, groups, bounds).counts) < H / 2 + 1
+    prices = prices_of(squared, weights, groups, bounds)
+    assert price_points(squared, weights, groups, prices, 0.0).exact <= whole.fun * (1 + 1e-9)
+    targets = whole_targets(best.counts.T, bounds, totals)
+    np.testing.assert_array_equal(targets.sum(axis=1), totals)
+    assert bounds.violation(targets.T) < H / 2 + 1

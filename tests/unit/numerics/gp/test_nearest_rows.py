@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from numerics.gp import nearest_rows
 from numerics.gp.calibration import histogram
 from numerics.gp.expert import Expert
 from numerics.gp.kernel_registry import kernel_of
@@ -80,3 +81,17 @@ def test_neighborhoods_are_rows_around_a_row() -> None:
         middle = own[np.argmin(np.sum((x[own] - x[own].mean(axis=0)) ** 2, axis=1))]
         nearby = np.argsort(np.sum((x - x[middle]) ** 2, axis=1))[:100]
         assert np.isin(nearby, own).all()
+
+
+@pytest.mark.parametrize("far", [0.0, 6.0])
+def test_limits_by_a_sample_find_the_same_rows(monkeypatch: pytest.MonkeyPatch, far: float) -> None:
+    """Also for points beyond all rows, and where the sample says too little, by chance or since it is in an order."""
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.normal(size=(3000, 12)), axis=0)
+    points = rng.normal(size=(40, 12)) + far
+    expected = nearest_rows._by_distances(x, points, 30)
+    monkeypatch.setattr(nearest_rows, "_MANY_ROWS", 1000)
+    found = nearest_rows._by_distances(x, points, 30)
+    np.testing.assert_array_equal(np.sort(found, axis=1), np.sort(expected, axis=1))
+    alike = nearest_rows._by_distances(np.zeros((3000, 12)), points, 30)
+    assert all(len(set(each)) == 30 for each in alike.tolist())

@@ -70,3 +70,13 @@ def test_agents_without_a_step_have_no_part() -> None:
     assert [combination.uses(name) for name in combination.names] == [True, False, False]
     np.testing.assert_array_equal(combination.predict({"x": np.array([[1.0, 1.0]]), "y": np.zeros((1, 0))}, 1), [8.0])
     assert combination.missing([]) == ("x",)
+
+
+def test_a_share_of_a_site_alone_is_its_last_prediction() -> None:
+    combination = AgentCombination(("x", "y"), np.array([1.0, 2.0]), 5.0, None, (2, 0), (), "y", 0.5)
+    parts = {"x": np.array([[1.0, 1.0]]), "y": np.array([[8.0]])}
+    np.testing.assert_array_equal(combination.predict(parts, 1), [5.0 + 0.5 * 3.0 + 0.5 * 8.0])
+    assert (combination.width("x"), combination.width("y")) == (2, 1)
+    np.testing.assert_array_equal(combination.predict({"x": parts["x"]}, 1), [6.5])
+    both = AgentCombination(("x", "y"), np.array([1.0, 2.0]), 5.0, None, (2, 0), (), "x", 0.5)
+    np.testing.assert_array_equal(both.predict({"x": np.array([[1.0, 1.0, 8.0]])}, 1), [10.5])

@@ -65,3 +65,22 @@ def test_another_method_never_predicts_a_row_that_it_was_fitted_to(n: int) -> No
     """Without an intercept and a second row of its kind, an input that a single row has predicts nothing of it."""
     found = left_out(Ridge(alpha=1e-9, fit_intercept=False), np.eye(n), np.arange(1.0, n + 1))
     np.testing.assert_allclose(found.predictions, 0.0, atol=1e-12)
+
+
+def test_few_rows_tell_the_error_and_the_variance_of_the_model_of_all_rows() -> None:
+    """50 rows of 20 inputs: ten parts are hardly too pessimistic, and their models vary as models of other rows do."""
+    n, p, deviation = 50, 20, 0.5
+    slopes = np.random.default_rng(1).normal(size=p)
+    told, true, variances, predictions = [], [], [], []
+    fresh = np.random.default_rng(2).normal(size=(2000, p))
+    for seed in range(25):
+        rng = np.random.default_rng([3, seed])
+        x = rng.normal(size=(n, p))
+        y = x @ slopes + deviation * rng.normal(size=n)
+        found = left_out(Ridge(0.1), x, y)
+        predictions.append(Ridge(0.1).fit(x, y).predict(fresh))
+        told.append(found.error)
+        true.append(np.mean((predictions[-1] - fresh @ slopes) ** 2) + deviation**2)
+        variances.append(found.variance)
+    assert np.mean(told) == pytest.approx(np.mean(true), rel=0.2)
+    assert np.mean(variances) == pytest.approx(np.var(predictions, axis=0, ddof=1).mean(), rel=0.4)

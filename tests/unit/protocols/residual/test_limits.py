@@ -52,8 +52,11 @@ def learned(rules: Rules, lie: Lie | None = None, names: tuple[str, ...] = NAMES
         if isinstance(ask, Show):
             return Fitted(steps[f"{name} fitted"][:, None], steps[f"{name} held"][:, None])
         if isinstance(ask, Compare):
-            predicted = step(name, ask.target)[1]
-            return Compared(predicted[len(predicted) - (N - N_LEARN) :])
+            fitted, later = step(name, ask.target)
+            if ask.n_fit == len(ask.target):
+                return Compared(fitted[:0], later)
+            judged = step(name, ask.target[: ask.n_fit])[1][: len(fitted) - ask.n_fit]
+            return Compared(fitted, np.concatenate([judged, later]))
         if isinstance(ask, Fit):
             parts = [step(name, target) for target in ask.target.T]
             scale = ask.add or 1.0
@@ -210,10 +213,10 @@ def test_a_site_alone_predicts_what_can_be() -> None:
     assert {type(ask) for ask in asks.values()} == {Compare}
     for held in (np.zeros(3), np.full(N - N_LEARN, 1e6)):
         with pytest.raises(PayloadError):
-            plan.check("a", asks["a"], Compared(held))
+            plan.check("a", asks["a"], Compared(np.zeros(0), held))
     with pytest.raises(PayloadError, match="is not the answer"):
         plan.check("a", asks["a"], Fitted(np.zeros((N_LEARN, 1)), np.zeros((N - N_LEARN, 1))))
-    plan.take({"b": Compared(np.zeros(N - N_LEARN))})
+    plan.take({"b": Compared(np.zeros(0), np.zeros(N - N_LEARN))})
     plan.asks()
     assert plan.result is not None
     assert plan.result.alone is not None

@@ -11,6 +11,7 @@ from numerics.residual.rules import Rules
 from protocols.residual.payloads import (
     Bin,
     Binned,
+    Compare,
     Compared,
     Conclude,
     Concluded,
@@ -140,7 +141,7 @@ def plan_of_bins(**changes: Any) -> Plan:
         (Binned(np.zeros((ROWS, 1), np.uint8), np.array([52], np.uint8), 0.0), "levels"),
         (Binned(np.zeros((ROWS, 1), np.uint8), np.array([0], np.uint8), 0.0), "levels"),
         (binned(16, epsilon=-1.0), "epsilon"),
-        (Compared(np.zeros(10)), "payload"),
+        (Compared(np.zeros(0), np.zeros(10)), "payload"),
     ],
 )
 def test_bins_that_cannot_be_are_refused(answer: Payload, field: str) -> None:
@@ -175,3 +176,57 @@ def test_a_silent_site_goes_on_as_an_agent() -> None:
     plan = plan_of_bins()
     plan.take({"a": binned(16)})
     assert {name: type(ask) for name, ask in plan.asks().items()} == {"b": Fit}
+
+
+# -- a site alone -----------------------------------------------------------------------------------------------------
+
+
+def beside_alone(own: float, step: float) -> Plan:
+    """A plan of boosting in which agent a alone predicts `own` of the outcome, and its only step is `step` of it."""
+    n, n_learn = 600, 400
+    y = np.random.default_rng(0).normal(size=n)
+    y -= y[:300].mean()
+    plan = Plan(("a", "b"), y, n_learn, Rules(algorithm="boosted", rounds=1, shrinkage=1.0, baselines=True, keep=True))
+    plan.take(
+        {"a": Fitted(y[:300, None] * step, y[300:, None] * step), "b": Fitted(np.zeros((300, 1)), np.zeros((300, 1)))}
+    )
+    asks = plan.asks()
+    assert {type(ask) for ask in asks.values()} == {Compare}
+    assert (asks["a"].n_fit, len(asks["a"].target)) == (300, 400)
+    noise = np.random.default_rng(1).normal(size=n)
+    alone = {"a": own * y + 0.5 * noise, "b": 0.9 * noise}
+    answers = {name: Compared(each[:n_learn], each[300:]) for name, each in alone.items()}
+    for name, answer in answers.items():
+        plan.check(name, asks[name], answer)
+        with pytest.raises(PayloadError, match="fitted"):
+            plan.check(name, asks[name], Compared(answer.fitted[:0], answer.held))
+    plan.take(answers)
+    plan.asks()
+    return plan
+
+
+def test_a_site_alone_has_no_share_where_the_others_help() -> None:
+    plan = beside_alone(own=1.0, step=1.0)
+    assert plan.result is not None
+    assert (plan.result.own_site, plan.result.own_share) == ("", 0.0)
+    assert not any(len(ask.own) for ask in plan.conclusions.values() if isinstance(ask, Conclude))
+
+
+@pytest.mark.parametrize("step", [0.0, -1.0])
+def test_where_nothing_is_learned_together_the_best_site_alone_counts(step: float) -> None:
+    plan = beside_alone(own=1.0, step=step)
+    result = plan.result
+    assert result is not None
+    assert result.own_site == "a"
+    assert result.own_share == 1.0
+    assert result.curve[result.iteration, 2] == pytest.approx(np.mean(result.left**2))
+    assert result.without is not None
+    error = result.curve[result.iteration, 2]
+    assert result.without.errors[0, 2] > 3 * error
+    assert result.without.errors[1, 2] == pytest.approx(error)
+    told = plan.conclusions["a"]
+    assert isinstance(told, Conclude)
+    assert (len(told.own), len(told.numbers)) == (400, 0)
+    combination = result.combination
+    assert [combination.width(name) for name in combination.names] == [1, 0]
+    assert [combination.uses(name) for name in combination.names] == [True, False]

@@ -35,7 +35,7 @@ def learned() -> dict[str, np.ndarray]:
 def test_a_run_shows_its_bound_its_accuracy_and_what_clusterings_tell() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert_drawn(make(), learned(), ["bound", "accuracy", "clusterings"], twice=True)
+        assert_drawn(make(), learned(), ["accuracy", "clusterings", "bound"], twice=True)
         assert_drawn(make(metrics={}), {"bounds": learned()["bounds"]}, ["bound"])
         coverage = np.array([[0.0, 1.0, 0.8], [0.9, 0.5, 1.0]])
         assert_drawn(make(metrics={}), {"coverage": coverage}, ["coverage"])

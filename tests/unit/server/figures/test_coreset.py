@@ -14,6 +14,7 @@ from server.figures.coreset.balance import Shares
 from server.figures.coreset.clusters import Plane
 from server.figures.coreset.price import prices
 from server.report.data import Report
+from strategies.coreset.fairness import Fairness
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
 from strategies.coreset.price_of_fairness import price_over_k
@@ -21,6 +22,9 @@ from tests.support.figure_checks import alt_text, assert_drawn, caption, draw, f
 
 ALGORITHMS = ("fair-kmeans++", "reassigned-cklv", "cklv")
 RUN = ["clusters", "balance"]
+
+
+FAIR = Fairness(1.0, overlapping=False, own={})
 
 
 def make(**changes: Any) -> Report:
@@ -376,9 +380,17 @@ def outcome(k: int, H: int = 2, n: int = 40) -> CoresetOutcome:
     sent = Summary(("x", "y"), names, x, np.full(n, 5), group, np.ones(2), 5 * n, 0, 0)
     pool = PooledCoreset.of({"a": sent}, scaled=False)
     points = pool.union
-    clustering = fair_clustering(points.points, points.weights, points.groups, pool.bounds(1.0), k, restarts=1, rng=rng)
+    clustering = fair_clustering(
+        points.points,
+        points.weights,
+        points.groups,
+        pool.bounds(FAIR),
+        k,
+        restarts=1,
+        rng=rng,
+    )
     centers = ClusterCenters(Construction(n, "bico", 0, 5, False), clustering.centers, clustering.centers, np.ones(2))
-    return CoresetOutcome(pool, points, clustering, centers, 1.0)
+    return CoresetOutcome(pool, points, clustering, centers, FAIR)
 
 
 def test_the_price_is_found_from_half_to_twice_as_many_clusters() -> None:

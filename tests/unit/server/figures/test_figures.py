@@ -11,12 +11,16 @@ from tests.support.sample_report import ARRAYS, make
 def test_figures_are_reproducible_png_images():
     report = make(metrics=make().metrics | {"accuracy_$x^{$": 0.5})
     drawn = figures(report, ARRAYS)
-    assert [figure.name for figure in drawn] == ["bound", "accuracy"]
+    assert [figure.name for figure in drawn] == ["accuracy", "bound"]
     assert drawn == figures(report, ARRAYS)
     for figure in drawn:
         assert figure.image.startswith(b"\x89PNG\r\n\x1a\n")
         assert b"tEXt" not in figure.image
-    assert drawn[0] != figures(report, {"bounds": np.array([1.0])})[0]
+        assert figure.image.svg == next(each.image.svg for each in figures(report, ARRAYS) if each.name == figure.name)
+    header, *rows = drawn[1].image.data.splitlines()
+    assert header == "panel,kind,series,x,y,value"
+    assert len(rows) == len(ARRAYS["bounds"]), "the numbers that the figure shows"
+    assert drawn[1] != figures(report, {"bounds": np.array([1.0])})[0]
 
 
 def test_a_run_without_anything_to_draw_has_no_figures():

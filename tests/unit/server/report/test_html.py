@@ -17,7 +17,7 @@ def test_page_is_well_formed_and_complete():
     html = report_html(report, draw_figures(report))
     page = Page(html)
     text = "".join(page.text)
-    headings = ["Overview", "The answer", "Figures", "Result", "What crossed the wire", "Rounds"]
+    headings = ["The answer", "Overview", "Figures", "Result", "What crossed the wire", "Rounds"]
     headings += ["Missing sites", "Configuration", "Versions", "How to repeat this run"]
     assert re.findall(r"<h2 [^>]*>([^<]*)</h2>", html) == headings
     links = [attrs["href"].removeprefix("#") for attrs in page.all("a")]
@@ -45,7 +45,7 @@ def test_page_takes_nothing_from_the_network_and_runs_nothing():
     page = Page(html)
     assert not re.search(r"https?://|@import|url\(|javascript:", html)
     assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in page.tags}
-    assert all(attrs["src"].startswith("data:image/png;base64,") for attrs in page.all("img"))
+    assert all(attrs["src"].startswith("data:image/svg+xml;base64,") for attrs in page.all("img"))
     assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
 
 
@@ -126,7 +126,7 @@ def test_the_page_has_the_texts_that_the_report_keeps():
     report = make()
     images = draw_figures(report)
     assert Report.from_json(report.to_json()).figures == report.figures
-    assert "-300.5 after the first, -250.25 after 2" in report.figures[0]["alt"]
+    assert "-300.5 after the first, -250.25 after 2" in report.figures[1]["alt"]
     report.figures[0] |= {"alt": "An old text & its number.", "caption": "Words of an earlier version."}
     html = report_html(report, images)
     assert 'alt="An old text &amp; its number."' in html

@@ -37,7 +37,7 @@ def test_what_left_the_sites_is_said():
     assert "Of instances that several sites hold" in left("bc3e", bc3e__distribution="column")
     assert "Models that hold rows" in left("sec", **{"sec.allow-row-models": True})
     assert "encrypted" in left("residual", ["residual.Pass"])
-    alone = "what their own columns alone predict of the test rows"
+    alone = "what their own columns alone predict of the entities"
     assert alone in left("residual", ["residual.Compare"])
     assert alone in left("residual", ["residual.Lead", "residual.Sealed"], residual__baselines=True)
     assert alone not in left("residual", ["residual.Lead", "residual.Sealed"], residual__baselines=False)

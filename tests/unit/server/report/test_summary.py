@@ -16,7 +16,7 @@ def test_ledger_summary_adds_up():
     assert summary["messages"] == 8, "two payloads of one reply are one message"
     assert summary["bytes_to_sites"] == 4 * 24
     assert summary["bytes_from_sites"] == 4 * 40 + 5
-    assert list(summary["by_payload"]) == ["Counts", "EStep", "Statistics"]
+    assert list(summary["by_payload"]) == ["EStep", "Statistics", "Counts"], "in order of time"
     assert summary["by_payload"]["EStep"] == {
         "direction": "to_site",
         "messages": 4,

@@ -1,0 +1,109 @@
+"""Share of right verdicts on worlds in which the right one is known.
+
+``python -m benchmarks.verdicts --draws 20`` prints a row for every protocol and world: how often the run said join, do
+not join, too few rows, and cannot be said.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Mapping
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64, Int64
+
+import consilience as cs
+from server.report.verdict import DO_NOT_JOIN, JOIN, TOO_FEW
+
+Tables = dict[str, pd.DataFrame]
+World = tuple[Callable[[np.random.Generator], "cs.Run"], str]
+
+
+def regression_sites(
+    rng: np.random.Generator, relations: Float64[np.ndarray, "L p"], n: int, noise: float = 1.0
+) -> Tables:
+    """Return a table a site: columns ``x0``, ... and ``y``, a linear relation of its own."""
+    tables = {}
+    for place, relation in enumerate(relations):
+        x = rng.normal(size=(n, len(relation)))
+        names = {f"x{j}": x[:, j] for j in range(len(relation))}
+        tables[f"site-{place}"] = pd.DataFrame({**names, "y": x @ relation + rng.normal(0, noise, n)})
+    return tables
+
+
+def _sec(n: int, sites: int, *, same: bool) -> Callable[[np.random.Generator], cs.Run]:
+    def draw(rng: np.random.Generator) -> cs.Run:
+        p = 8
+        relations = np.tile(rng.normal(size=p), (sites, 1)) if same else rng.normal(size=(sites, p))
+        return cs.run(cs.SEC(candidates="lr"), data=regression_sites(rng, relations, n), target="y")
+
+    return draw
+
+
+def _labels(rng: np.random.Generator, truth: Int64[np.ndarray, "n"], right: float, k: int) -> Int64[np.ndarray, "n"]:
+    """Return the labels of a classifier that is right in such a share of the instances, and else wrong at random."""
+    wrong = (truth + rng.integers(1, k, len(truth))) % k
+    return np.where(rng.random(len(truth)) < right, truth, wrong)
+
+
+def _bc3e(n: int, rights: tuple[float, ...]) -> Callable[[np.random.Generator], cs.Run]:
+    def draw(rng: np.random.Generator) -> cs.Run:
+        tables, k = {}, 3
+        for place in range(3):
+            truth = rng.integers(k, size=n)
+            names = {f"class_{j}": _labels(rng, truth, right, k) for j, right in enumerate(rights)}
+            tables[f"site-{place}"] = pd.DataFrame({**names, "cluster_0": _labels(rng, truth, 0.9, k), "truth": truth})
+        return cs.run(cs.BC3E(), data=tables, truth="truth")
+
+    return draw
+
+
+def _residual(n: int, weight: float) -> Callable[[np.random.Generator], cs.Run]:
+    def draw(rng: np.random.Generator) -> cs.Run:
+        a, b = rng.normal(size=(n, 3)), rng.normal(size=(n, 3))
+        y = a[:, 0] + np.sin(2 * a[:, 1]) + weight * (b[:, 0] + b[:, 1] ** 2) + rng.normal(0, 0.5, n)
+        ids = np.arange(n)
+        tables = {
+            "bank": pd.DataFrame({"id": ids, **{f"a{j}": a[:, j] for j in range(3)}, "y": y}),
+            "shop": pd.DataFrame({"id": ids, **{f"b{j}": b[:, j] for j in range(3)}}),
+        }
+        return cs.run(cs.Residual(), data=tables, target="y", id="id")
+
+    return draw
+
+
+WORLDS: Mapping[str, World] = {
+    "sec, one relation, 12 sites of 60 rows": (_sec(60, 12, same=True), JOIN),
+    "sec, a relation each, 6 sites of 300 rows": (_sec(300, 6, same=False), DO_NOT_JOIN),
+    "sec, one relation, 3 sites of 30 rows": (_sec(30, 3, same=True), TOO_FEW),
+    "bc3e, five of 75 %, 1000 rows": (_bc3e(1000, (0.75,) * 5), JOIN),
+    "bc3e, 95 % and four of 40 %, 3000 rows": (_bc3e(3000, (0.95, 0.4, 0.4, 0.4, 0.4)), DO_NOT_JOIN),
+    "bc3e, three of 85 %, 30 rows": (_bc3e(30, (0.85,) * 3), TOO_FEW),
+    "residual, both matter, 1000 rows": (_residual(1000, 1.0), JOIN),
+    "residual, one matters, 3000 rows": (_residual(3000, 0.0), DO_NOT_JOIN),
+    "residual, other one weak, 120 rows": (_residual(120, 0.15), TOO_FEW),
+}
+"""By name, what draws and runs a world, and the right verdict."""
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--only", default="", help="worlds whose name begins so")
+    options = parser.parse_args()
+    print("| world | right | said |\n| --- | --- | --- |")
+    for name, (draw, right) in WORLDS.items():
+        if not name.startswith(options.only):
+            continue
+        with patch("server.app.figures", return_value=[]):
+            said = Counter(draw(np.random.default_rng([7, seed])).verdict.decision for seed in range(options.draws))
+        words = ", ".join(f"{decision} {count}" for decision, count in said.most_common())
+        print(f"| {name} | {right}: {said[right]} of {options.draws} | {words} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""What a person should know about a table before a run: columns that mislead a model, or that it would not use."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from jaxtyping import Float64
+
+from clients.data.preparation import (
+    MOST_VALUES,
+    Category,
+    categories_of,
+    categories_text,
+    example_of,
+    numbers_of,
+    text_of,
+)
+from clients.data.table import Table, cell_name, setting, split_patterns
+from common.grouping import list_names
+
+_IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|uuid|mrn|nr|no|number|key|code|subject|patient|person)#?$", re.IGNORECASE)
+"""Names of columns that say who a row is about."""
+_PERSON = re.compile(
+    r"(^|[_\W])(patient|person|subject|customer|client|user|member)([_\W]?(id|nr|no|number))?#?$", re.I
+)
+_COPY = 0.9999
+"""Correlation with the target from which on a column is nearly a copy of it."""
+_MOST = 6
+"""Most names in a line."""
+
+
+def warnings_about(table: Table, config: Mapping[str, object]) -> list[str]:
+    r"""Return sentences on a site's table, as it was read.
+
+    Parameters
+    ----------
+    table : Table
+        The site's own, without preparation.
+    config : Mapping
+        Run or node configuration, which names the columns with a role.
+
+    Examples
+    --------
+    >>> x = np.arange(6.0)
+    >>> table = Table("ward.csv", {"patient id": x, "dose": 2 * x, "y": 4 * x + 1, "unit": np.ones(6)})
+    >>> print(*warnings_about(table, {"target": "y"}), sep="\n")
+    'patient id' looks like an identifier: leave it out of features, or set id
+    'dose' and 'patient id' are nearly copies of the target: would you know them before it?
+    'unit' is constant, and tells nothing
+    'dose' is the same as 'patient id' up to its unit
+    """
+    roles = {setting(config, key) for key in ("target", "id", "truth", "group")} - {""}
+    roles |= set(split_patterns(setting(config, "sensitive")))
+    categories = {each.column for each in categories_of(config)}
+    content = {name: cells for name, cells in table.columns.items() if name not in roles}
+    numbers = {name: cells.astype(np.float64) for name, cells in content.items() if cells.dtype.kind in "iuf"}
+    texts = {name: cells for name, cells in content.items() if cells.dtype.kind in "bO" and name not in categories}
+    return [
+        *_text_columns(table, texts, setting(config, "missing") or "refuse"),
+        *_missing(numbers, setting(config, "missing") or "refuse"),
+        *(
+            f"{name!r} looks like an identifier: leave it out of features, or set id"
+            for name in _identifiers(numbers, table.n)
+        ),
+        *_copies(_copies_of_target(table, numbers, setting(config, "target"))),
+        *_idle(numbers),
+        *_persons(table, config),
+    ]
+
+
+def misleading(table: Table, config: Mapping[str, object]) -> dict[str, str]:
+    """Return columns of numbers that a model should not learn from, and why; parameters as of `warnings_about`.
+
+    Examples
+    --------
+    >>> table = Table("a.csv", {"id": np.arange(9.0), "x": np.sin(np.arange(9.0)), "y": np.ones(9)})
+    >>> misleading(table, {"target": "y"})
+    {'id': 'looks like an identifier'}
+    """
+    roles = {setting(config, key) for key in ("target", "id", "truth", "group")}
+    roles |= set(split_patterns(setting(config, "sensitive")))
+    columns = {name: cells for name, cells in table.columns.items() if name not in roles}
+    numbers = {name: cells.astype(np.float64) for name, cells in columns.items() if cells.dtype.kind in "iuf"}
+    found = dict.fromkeys(_identifiers(numbers, table.n), "looks like an identifier")
+    found |= dict.fromkeys(_copies_of_target(table, numbers, setting(config, "target")), "is nearly the target")
+    return found
+
+
+def suggested_categories(tables: list[Table], config: Mapping[str, object], least: int = 5) -> str:
+    """Return the setting ``categories`` that fits text columns of these tables; empty if there are none.
+
+    A value stands there if it has `least` rows at some site; the others share a column.
+
+    Examples
+    --------
+    >>> sex = np.array(["f", "m"] * 5 + ["x"], object)
+    >>> suggested_categories([Table("a.csv", {"sex": sex, "age": np.arange(11.0)})], {})
+    'sex=f|m|*'
+    """
+    roles = {setting(config, key) for key in ("target", "id", "truth", "group")}
+    roles |= set(split_patterns(setting(config, "sensitive")))
+    found = []
+    for name in [name for name in tables[0].columns if name not in roles]:
+        counts = [Counter(text_of(table.columns[name])) for table in tables if name in table.columns]
+        if len(counts) < len(tables) or not any(_is_category(table, name) for table in tables):
+            continue
+        common = sorted({value for each in counts for value, n in each.items() if n >= least and value})
+        if any(re.search(r"[|;<=]", value) for value in common) or not 1 < len(common) < MOST_VALUES:
+            continue
+        rest = {value for each in counts for value in each if value} - set(common)
+        found.append(Category(name, (*common, "*") if rest else tuple(common)))
+    return categories_text(found)
+
+
+def _is_category(table: Table, name: str) -> bool:
+    """Whether a column is text that is no number, of which values repeat."""
+    cells = table.columns[name]
+    if cells.dtype != object or numbers_of(cells) is not None:
+        return False
+    values = {value for value in text_of(cells) if value}
+    return 1 < len(values) <= min(MOST_VALUES, max(2, table.n // 2))
+
+
+def _text_columns(table: Table, texts: Mapping[str, np.ndarray], missing: str) -> Iterator[str]:
+    """Say which columns of text are not used, and what would use them."""
+    for name, cells in texts.items():
+        numbers = numbers_of(cells)
+        if numbers is not None and missing == "refuse":
+            row, example = example_of(cells, numbers)
+            yield f"{cell_name(table, name, row)}: the column is text; missing=drop or impute reads it, {example}"
+    categories = [name for name in texts if _is_category(table, name)]
+    if categories:
+        line = f"{_names(categories)}: text, not used unless categories names the values, the same at every site"
+        suggestion = suggested_categories([table], {})
+        yield f"{line} (of this one: categories={suggestion!r})" if suggestion else line
+
+
+def _missing(numbers: Mapping[str, Float64[np.ndarray, "n"]], missing: str) -> Iterator[str]:
+    counts = {name: int(np.isnan(cells).sum()) for name, cells in numbers.items()}
+    empty = {name: n for name, n in counts.items() if n}
+    if not empty or missing != "refuse":
+        return
+    rows = int(np.any([np.isnan(numbers[name]) for name in empty], axis=0).sum())
+    listed = list_names([f"{name!r} {n}" for name, n in empty.items()], _MOST)
+    yield f"empty cells: {listed}; missing=drop leaves out {rows} rows, missing=impute fills them with medians"
+
+
+def _identifiers(numbers: Mapping[str, Float64[np.ndarray, "n"]], n: int) -> Iterator[str]:
+    for name, cells in numbers.items():
+        whole = bool(np.isfinite(cells).all() and (cells == np.round(cells)).all())
+        steps = np.diff(np.sort(cells)) if whole else np.zeros(0)
+        counted = whole and n > 5 and len(set(cells.tolist())) == n and bool((steps == 1).all())
+        if _IDENTIFIER.search(name) or counted:
+            yield name
+
+
+def _copies_of_target(table: Table, numbers: Mapping[str, Float64[np.ndarray, "n"]], target: str) -> list[str]:
+    if target not in table.columns:
+        return []
+    outcome = table.columns[target]
+    y = outcome.astype(np.float64) if outcome.dtype.kind in "biuf" else numbers_of(outcome)
+    if y is None:
+        labels = text_of(outcome)
+        y = np.array([sorted(set(labels)).index(label) for label in labels], np.float64)
+        if len(set(labels)) > 2:
+            return []
+    return sorted(name for name, cells in numbers.items() if abs(_correlation(cells, y)) > _COPY)
+
+
+def _copies(copies: list[str]) -> Iterator[str]:
+    if copies:
+        are = "is nearly a copy" if len(copies) == 1 else "are nearly copies"
+        yield f"{_names(copies)} {are} of the target: would you know {'it' if len(copies) == 1 else 'them'} before it?"
+
+
+def _correlation(a: Float64[np.ndarray, "n"], b: Float64[np.ndarray, "n"]) -> float:
+    known = np.isfinite(a) & np.isfinite(b)
+    a, b = a[known], b[known]
+    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return 0.0
+    a, b = (a - a.mean()) / a.std(), (b - b.mean()) / b.std()
+    return float(np.mean(a * b))
+
+
+def _idle(numbers: Mapping[str, Float64[np.ndarray, "n"]]) -> Iterator[str]:
+    """Say which columns are constant, or the same as another one."""
+    varying = {}
+    for name, cells in numbers.items():
+        known = cells[np.isfinite(cells)]
+        if len(known) and np.ptp(known) == 0:
+            yield f"{name!r} is constant, and tells nothing"
+        elif len(known):
+            varying[name] = cells
+    seen: dict[bytes, str] = {}
+    for name, cells in varying.items():
+        with np.errstate(all="ignore"):
+            scaled = np.round((cells - np.nanmean(cells)) / np.nanstd(cells), 9) + 0.0
+        key = scaled.tobytes()
+        if key in seen:
+            yield f"{name!r} is the same as {seen[key]!r} up to its unit"
+        seen.setdefault(key, name)
+
+
+def _persons(table: Table, config: Mapping[str, object]) -> Iterator[str]:
+    """Say where rows seem to be about the same persons again."""
+    for name in table.columns:
+        if name == setting(config, "group") or not (_PERSON.search(name) or name == setting(config, "id")):
+            continue
+        counts = Counter(value for value in text_of(table.columns[name]) if value)
+        repeated = sum(n > 1 for n in counts.values())
+        if repeated:
+            yield (
+                f"{name!r}: {repeated} of {len(counts)} names have several rows; rows of one person on both sides of a"
+                " hold-out make errors look small"
+            )
+
+
+def _names(names: list[str]) -> str:
+    return " and ".join(map(repr, names)) if len(names) < 3 else list_names([repr(name) for name in names], _MOST)

@@ -1,0 +1,380 @@
+"""Preparation of a site's table before any protocol sees it: missing cells, numbers written as people write them,
+categories.
+
+Nothing happens unless a setting asks for it. What is computed from rows, such as a median, stays at the site.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+import numpy as np
+from jaxtyping import Bool, Float64, Shaped
+
+from clients.data.table import GLOB, NUMBER, UNKNOWN, DataError, Table, cell_name, quote, setting, split_patterns
+
+KEYS = ("missing", "indicators", "categories", "ordinal")
+"""Settings that ask for a preparation."""
+MISSING = ("refuse", "drop", "impute")
+MOST_VALUES = 50
+"""Most values of a category."""
+REST = "*"
+"""Stands for all values of a category that are not named."""
+
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.ASCII)
+_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
+_UNIT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\W\d_][^\d]*|%)", re.ASCII)
+_TRUTH = {"true": 1.0, "yes": 1.0, "y": 1.0, "false": 0.0, "no": 0.0, "n": 0.0}
+
+Cells = Shaped[np.ndarray, "n"]
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column of categories, with the values that all sites agreed on.
+
+    Attributes
+    ----------
+    column : str
+        Its name.
+    values : tuple of str
+        Its values, in order; `REST` last if all others have a column of their own.
+    ordinal : bool
+        Whether the values become 0, 1, 2, ... in one column, instead of a column each.
+    """
+
+    column: str
+    values: tuple[str, ...]
+    ordinal: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A table after preparation.
+
+    Attributes
+    ----------
+    table : Table
+        Its columns and rows; `Table.lines` still names those of the source.
+    notes : list of str
+        What was done, with counts, for the site's own eyes.
+    """
+
+    table: Table
+    notes: list[str] = field(default_factory=list)
+
+
+def is_wanted(config: Mapping[str, object]) -> bool:
+    """Whether a setting asks for a preparation.
+
+    Examples
+    --------
+    >>> is_wanted({"missing": "refuse"}), is_wanted({"categories": "sex=f|m"})
+    (False, True)
+    """
+    return any(setting(config, key) not in ("", "refuse") for key in KEYS)
+
+
+def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -> Prepared:
+    """Return a table with its missing cells and categories dealt with as the settings say.
+
+    Parameters
+    ----------
+    table : Table
+        As it was read.
+    config : Mapping
+        Run or node configuration. ``missing``: ``refuse`` leaves all cells as they are; ``drop`` leaves out rows
+        without some number; ``impute`` fills it with the median of the site's own column. Both leave out rows without
+        an outcome, and read words for unknown values (`NA`), thousands (`1,234.5`), units (`45 y`), and yes and no as
+        numbers. ``indicators``: columns that get another one, ``NAME_missing``, which is 1 where the cell was empty: at
+        every site, so that all have the same columns. ``categories``: values of columns of text by name,
+        ``sex=f|m; ward=north|south|*``: each becomes a column of 0 and 1. ``ordinal``: the same for values in order,
+        ``grade=low<mid<high``, which become 0, 1, 2 in one column.
+    whole : bool
+        Whether these are all rows; of the first ones, only the columns are prepared.
+
+    Raises
+    ------
+    DataError
+        If a setting cannot be read, names a column that is missing, or a column has no known number at all.
+
+    Examples
+    --------
+    >>> table = Table("ward.csv", {"age": np.array(["41 y", None], object), "sex": np.array(["f", "m"], object)}, 2)
+    >>> done = prepare(table, {"missing": "impute", "categories": "sex=f|m"})
+    >>> {name: cells.tolist() for name, cells in done.table.columns.items()}
+    {'age': [41.0, 41.0], 'sex=f': [1.0, 0.0], 'sex=m': [0.0, 1.0]}
+    >>> done.notes[0]
+    "'age': read as numbers, such as '41 y' as 41"
+    """
+    if not is_wanted(config):
+        return Prepared(table)
+    way = setting(config, "missing") or "refuse"
+    if way not in MISSING:
+        raise DataError(f"configuration: missing must be one of {', '.join(MISSING)}, not {way!r}", "bad-configuration")
+    notes: list[str] = []
+    categories = categories_of(config)
+    if way != "refuse":
+        table = _read_numbers(table, config, {each.column for each in categories}, notes)
+    empty = {name: _is_missing(cells) for name, cells in table.columns.items()}
+    table = _indicated(table, config, empty)
+    for category in categories:
+        table = _encoded(table, category, notes)
+    if whole and way != "refuse":
+        table = _complete(table, config, way, notes)
+    return Prepared(table, notes)
+
+
+# --- Cells --------------------------------------------------------------------------------------------------------
+
+
+def number_of(cell: str) -> float | None:
+    """Return the number that a person means by a cell; None if it is none.
+
+    Examples
+    --------
+    >>> [number_of(cell) for cell in ("1,234.5", "45 y", "yes", "3,7", "north")]
+    [1234.5, 45.0, 1.0, 3.7, None]
+    """
+    text = cell.strip()
+    if NUMBER.fullmatch(text):
+        return float(text)
+    if text.lower() in _TRUTH:
+        return _TRUTH[text.lower()]
+    if _THOUSANDS.fullmatch(text):
+        return float(text.replace(",", ""))
+    if _COMMA.fullmatch(text):
+        return float(text.replace(",", "."))
+    if unit := _UNIT.fullmatch(text):
+        return float(unit[1])
+    return None
+
+
+def numbers_of(cells: Cells) -> Float64[np.ndarray, "n"] | None:
+    """Return a column of text as numbers, NaN where unknown; None if some known cell is no number, or units differ.
+
+    Examples
+    --------
+    >>> numbers_of(np.array(["45 y", "NA", "50 y"], object)).tolist()
+    [45.0, nan, 50.0]
+    >>> numbers_of(np.array(["45 y", "3 kg"], object)) is None
+    True
+    """
+    if cells.dtype == np.bool_:
+        return cells.astype(np.float64)
+    if cells.dtype != object:
+        return None
+    read: dict[str, float] = {}
+    units = set()
+    for cell in {cell for cell in cells.tolist() if cell is not None}:
+        if cell.strip().lower() in UNKNOWN:
+            read[cell] = np.nan
+            continue
+        number = number_of(cell)
+        if number is None:
+            return None
+        read[cell] = number
+        unit = _UNIT.fullmatch(cell.strip())
+        units.add(unit[2].strip().lower() if unit else "")
+    if len(units) > 1 or not units:
+        return None
+    return np.array([np.nan if cell is None else read[cell] for cell in cells.tolist()], np.float64)
+
+
+def example_of(cells: Cells, numbers: Float64[np.ndarray, "n"]) -> tuple[int, str]:
+    """Return the first row whose cell is no plain number, and how it is read: ``'45 y' as 45``."""
+    for row, cell in enumerate(cells.tolist()):
+        if isinstance(cell, str) and not NUMBER.fullmatch(cell):
+            value = "missing" if np.isnan(numbers[row]) else f"{numbers[row]:g}"
+            return row, f"{cell!r} as {value}"
+        if isinstance(cell, bool):
+            return row, f"{cell} as {numbers[row]:g}"
+    return 0, ""
+
+
+def _read_numbers(table: Table, config: Mapping[str, object], categories: set[str], notes: list[str]) -> Table:
+    """Read columns of text and of truth values as numbers, where all of a column are; codes with zeros stay."""
+    columns = dict(table.columns)
+    for name in _content_columns(table, config):
+        cells = columns[name]
+        is_class = name == setting(config, "target") and _has_truth_words(cells)
+        if name in categories or is_class or _is_coded(cells) or (numbers := numbers_of(cells)) is None:
+            continue
+        columns[name] = numbers
+        if example := example_of(cells, numbers)[1]:
+            notes.append(f"{name!r}: read as numbers, such as {example}")
+    return replace(table, columns=columns)
+
+
+def _has_truth_words(cells: Cells) -> bool:
+    """Whether a column holds yes and no, or true and false: as an outcome, these are classes."""
+    words = {cell.strip().lower() for cell in cells.tolist() if cell} if cells.dtype == object else set()
+    return cells.dtype == np.bool_ or not words.isdisjoint(_TRUTH)
+
+
+def _is_coded(cells: Cells) -> bool:
+    """Whether a column of text holds numbers with leading zeros, which are codes."""
+    return cells.dtype == object and any(
+        cell is not None and re.match(r"\s*[+-]?0\d", cell) is not None for cell in cells.tolist()
+    )
+
+
+def _content_columns(table: Table, config: Mapping[str, object]) -> list[str]:
+    """Return the columns that hold content: not names of rows, nor sensitive ones, nor true classes."""
+    patterns = [setting(config, "id"), setting(config, "truth"), setting(config, "group")]
+    patterns += split_patterns(setting(config, "sensitive"))
+    return [name for name in table.columns if not any(pattern and fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def _is_missing(cells: Cells) -> Bool[np.ndarray, "n"]:
+    if cells.dtype == object:
+        return np.array([cell is None or cell.strip().lower() in UNKNOWN for cell in cells.tolist()], np.bool_)
+    return np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(len(cells), np.bool_)
+
+
+# --- Missing cells ------------------------------------------------------------------------------------------------
+
+
+def _indicated(table: Table, config: Mapping[str, object], empty: Mapping[str, Bool[np.ndarray, "n"]]) -> Table:
+    """Add a column of 0 and 1 for every column that `indicators` names."""
+    columns = dict(table.columns)
+    for pattern in split_patterns(setting(config, "indicators")):
+        if not GLOB.search(pattern):
+            table.column(pattern)
+        for name in table.columns:
+            if fnmatchcase(name, pattern):
+                columns[f"{name}_missing"] = empty[name].astype(np.float64)
+    return replace(table, columns=columns)
+
+
+def _complete(table: Table, config: Mapping[str, object], way: str, notes: list[str]) -> Table:
+    """Leave out rows without an outcome, and rows or cells without a number."""
+    target = setting(config, "target")
+    used = [name for name in _used_columns(table, config) if name != target]
+    keep = np.ones(table.n, np.bool_)
+    if target in table.columns:
+        keep &= ~_is_missing(table.columns[target])
+        if n := int((~keep).sum()):
+            notes.append(f"{n} of {table.n} rows left out: {target!r} is empty")
+    missing = {name: _is_missing(table.columns[name]) for name in used}
+    missing = {name: cells for name, cells in missing.items() if (cells & keep).any()}
+    if way == "drop":
+        before = keep.sum()
+        for cells in missing.values():
+            keep &= ~cells
+        if n := int(before - keep.sum()):
+            names = quote(name for name in missing)
+            notes.append(f"{n} of {table.n} rows left out: a number is missing in {names}")
+        missing = {}
+    columns = {name: cells[keep] for name, cells in table.columns.items()}
+    for name, cells in missing.items():
+        columns[name] = _imputed(table, name, columns[name])
+        notes.append(f"{name!r}: {int(cells[keep].sum())} of {int(keep.sum())} cells filled with the median")
+    lines = table.lines if table.lines is not None else np.arange(table.n) + table.first_line
+    return replace(table, columns=columns, lines=None if keep.all() else lines[keep])
+
+
+def _used_columns(table: Table, config: Mapping[str, object]) -> list[str]:
+    """Return the columns of numbers that a protocol may use: those that ``features`` names, else all."""
+    patterns = split_patterns(setting(config, "features"))
+    return [
+        name
+        for name in _content_columns(table, config)
+        if table.columns[name].dtype.kind in "iuf"
+        and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
+    ]
+
+
+def _imputed(table: Table, name: str, cells: Cells) -> Float64[np.ndarray, "n"]:
+    from sklearn.impute import SimpleImputer  # importing it takes a while
+
+    if np.isnan(cells).all():
+        raise DataError(f"{table.source}, column {name!r}: has no number; leave it out of features", "missing-value")
+    filled: Float64[np.ndarray, "n 1"] = SimpleImputer(strategy="median").fit_transform(cells.reshape(-1, 1))
+    return filled[:, 0]
+
+
+# --- Categories ---------------------------------------------------------------------------------------------------
+
+
+def categories_of(config: Mapping[str, object]) -> list[Category]:
+    """Return the categories that ``categories`` and ``ordinal`` name.
+
+    Raises
+    ------
+    DataError
+        If they cannot be read.
+
+    Examples
+    --------
+    >>> categories_of({"categories": "sex=f|m; ward=a|*", "ordinal": "grade=low<high"})[1]
+    Category(column='ward', values=('a', '*'), ordinal=False)
+    """
+    found = []
+    for key, separator in (("categories", "|"), ("ordinal", "<")):
+        for part in filter(None, map(str.strip, setting(config, key).split(";"))):
+            column, _, text = part.partition("=")
+            values = tuple(map(str.strip, text.split(separator)))
+            if not text or len(set(values)) != len(values) or not all(values) or len(values) > MOST_VALUES:
+                raise DataError(
+                    f"configuration: {key} has {part!r}; write NAME=VALUE{separator}VALUE, each value once, at most"
+                    f" {MOST_VALUES}, columns separated by ;",
+                    "bad-configuration",
+                )
+            found.append(Category(column.strip(), values, ordinal=key == "ordinal"))
+    return found
+
+
+def categories_text(categories: Sequence[Category]) -> str:
+    """Return categories as the key ``categories`` has them.
+
+    Examples
+    --------
+    >>> categories_text([Category("sex", ("f", "m")), Category("ward", ("a", "*"))])
+    'sex=f|m; ward=a|*'
+    """
+    return "; ".join(f"{each.column}={'|'.join(each.values)}" for each in categories)
+
+
+def text_of(cells: Cells) -> list[str]:
+    """Return the cells of a category as text: whole numbers without a fraction, empty for a missing cell."""
+    texts = []
+    for cell in cells.tolist():
+        if cell is None or (isinstance(cell, float) and np.isnan(cell)):
+            texts.append("")
+        else:
+            whole = isinstance(cell, float) and cell.is_integer()
+            text = str(int(cell) if whole else cell).strip()
+            texts.append("" if text.lower() in UNKNOWN else text)
+    return texts
+
+
+def _encoded(table: Table, category: Category, notes: list[str]) -> Table:
+    """Put columns of numbers in the place of a column of categories."""
+    cells = text_of(table.column(category.column))
+    values = [value for value in category.values if value != REST]
+    place = {value: j for j, value in enumerate(values)}
+    codes = np.array([place.get(cell, -1) for cell in cells])
+    other = np.array([cell not in place and cell != "" for cell in cells])
+    encoded: dict[str, Float64[np.ndarray, "n"]] = {}
+    if category.ordinal:
+        for row in np.flatnonzero(other)[:1]:
+            raise DataError(
+                f"{cell_name(table, category.column, int(row))}: {cells[row]!r} is none of {quote(values)}",
+                "label-out-of-range",
+            )
+        encoded[category.column] = np.where(codes < 0, np.nan, codes.astype(np.float64))
+    else:
+        encoded = {f"{category.column}={value}": (codes == j).astype(np.float64) for j, value in enumerate(values)}
+        if REST in category.values:
+            encoded[f"{category.column}={REST}"] = other.astype(np.float64)
+        if n := int(other.sum()):
+            kept = "one column" if REST in category.values else "no column"
+            notes.append(f"{category.column!r}: {n} of {table.n} cells have other values, which have {kept}")
+    columns: dict[str, Cells] = {}
+    for name, old in table.columns.items():
+        columns |= encoded if name == category.column else {name: old}
+    return replace(table, columns=columns)

@@ -1,0 +1,171 @@
+"""Which protocol fits a folder of files, and by which settings: what each protocol's module ``fit`` answers with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clients.data.inspection import misleading, suggested_categories
+from clients.data.preparation import Category, categories_of, numbers_of, prepare, text_of
+from clients.data.table import DataError, Table, quote
+
+Tables = Mapping[str, Table]
+"""Tables by site, as they were read."""
+
+_TARGETS = ("y", "target", "outcome", "label", "response", "result", "class", "diagnosis")
+"""Names that people give an outcome."""
+_COMMON = 0.6
+"""Share of the columns of each file that all files must have to count as tables of the same columns."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """How a protocol would use the files.
+
+    Attributes
+    ----------
+    fit : float
+        From 0 to 1: how much speaks for this protocol.
+    why : str
+        What speaks for it, as it follows "because".
+    settings : Mapping[str, str]
+        Settings of the run, beside protocol and data.
+    left_out : Mapping[str, str]
+        Columns that are not used, and why.
+    """
+
+    fit: float
+    why: str
+    settings: Mapping[str, str]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def common_columns(tables: Tables) -> list[str]:
+    """Return the columns that all files have, in the order of the first; empty if the files are too different.
+
+    Examples
+    --------
+    >>> a, b = (Table(name, {"x": np.zeros(2), name: np.zeros(2)}) for name in "ab")
+    >>> common_columns({"a": a, "b": b}), common_columns({"a": a, "c": a})
+    ([], ['x', 'a'])
+    """
+    first = next(iter(tables.values()))
+    common = [name for name in first.columns if all(name in table.columns for table in tables.values())]
+    alike = all(len(common) >= _COMMON * len(table.columns) for table in tables.values())
+    return common if alike else []
+
+
+def target_of(tables: Tables, wanted: str, columns: Sequence[str]) -> str:
+    """Return the outcome's column: the wanted one, else one with a usual name; empty if there is none.
+
+    Raises
+    ------
+    DataError
+        If no file has the wanted column.
+    """
+    if wanted:
+        if not any(wanted in table.columns for table in tables.values()):
+            next(iter(tables.values())).column(wanted)
+        return wanted
+    return next((name for usual in _TARGETS for name in columns if name.lower() == usual), "")
+
+
+def identifier_of(tables: Tables) -> str:
+    """Return the column by which the files name the same things: each name once, half of them in common."""
+    first, *others = tables.values()
+    for name in first.columns:
+        if not all(name in table.columns for table in others):
+            continue
+        names = [text_of(table.columns[name]) for table in tables.values()]
+        if any(len(set(each)) < len(each) for each in names):
+            continue
+        shared = set(names[0]).intersection(*map(set, names[1:]))
+        whole = all(cells.dtype != np.float64 for cells in (table.columns[name] for table in tables.values()))
+        if whole and len(shared) >= min(map(len, names)) / 2:
+            return name
+    return ""
+
+
+def cleaning(tables: Tables, columns: Iterable[str], roles: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return settings that clean columns of all files, and the columns that are left out, with the reason.
+
+    Parameters
+    ----------
+    tables : Mapping[str, Table]
+        The files.
+    columns : iterable of str
+        Columns that all files have.
+    roles : Mapping[str, str]
+        Settings that name columns with a role, such as ``target``.
+    """
+    columns = list(columns)
+    parts = [Table(each.source, {name: each.columns[name] for name in columns}) for each in tables.values()]
+    settings: dict[str, str] = {}
+    if categories := suggested_categories(parts, roles):
+        settings["categories"] = categories
+    if any(_has_gaps(part, roles) for part in parts):
+        settings["missing"] = "impute"
+    done = [prepare(part, {**roles, **settings}, whole=False).table for part in parts]
+    left_out = {name: why for part in done for name, why in misleading(part, roles).items()}
+    taken = set(roles.values())
+    values = [part.columns for part in done]
+    for name in done[0].columns:
+        if name in taken or name in left_out:
+            continue
+        if not all(name in each and each[name].dtype.kind in "iuf" for each in values):
+            left_out[name] = "holds text"
+        elif all(_is_constant(each[name]) for each in values):
+            left_out[name] = "is constant"
+        elif any(np.isnan(each[name].astype(float)).all() for each in values):
+            left_out[name] = "is empty at a site"
+    if left_out:
+        used = [name for name in done[0].columns if name not in left_out and name not in taken]
+        if any(re.search(r"[,\s]", name) for name in used):
+            settings.pop("features", None)
+        else:
+            settings["features"] = " ".join(_patterns(used, categories_of(settings)))
+    return settings, left_out
+
+
+def _patterns(names: Sequence[str], categories: Sequence[Category]) -> list[str]:
+    """Return columns as the key ``features`` names them: those of a category by a glob."""
+    of_category = {f"{each.column}={value}": f"{each.column}=*" for each in categories for value in each.values}
+    return list(dict.fromkeys(of_category.get(name, name) for name in names))
+
+
+def _has_gaps(table: Table, roles: Mapping[str, str]) -> bool:
+    """Whether some number is missing, or written as people write it."""
+    for name, cells in table.columns.items():
+        if name == roles.get("id") or name == roles.get("sensitive"):
+            continue
+        if cells.dtype.kind == "f" and np.isnan(cells).any():
+            return True
+        if cells.dtype == object and numbers_of(cells) is not None:
+            return True
+        if name == roles.get("target") and cells.dtype == object and any(cell is None for cell in cells):
+            return True
+    return False
+
+
+def _is_constant(cells: np.ndarray) -> bool:
+    known = cells.astype(float)[~np.isnan(cells.astype(float))]
+    return len(known) > 0 and float(np.ptp(known)) == 0
+
+
+def check_proposals(proposals: Mapping[str, Proposal], tables: Tables) -> None:
+    """Refuse files that fit no protocol.
+
+    Raises
+    ------
+    DataError
+        If there is no proposal.
+    """
+    if not proposals:
+        columns = quote(dict.fromkeys(name for table in tables.values() for name in table.columns))
+        raise DataError(
+            f"these files fit no protocol as they are; name the outcome with --target, one of {columns}",
+            "missing-column",
+        )

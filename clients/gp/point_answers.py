@@ -1,0 +1,131 @@
+"""A site's answers about query points, rounded and withheld as far as they rest on few rows."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float16, Float32, Float64
+
+from clients.gp.experts import Part, expert_of, kernel_for, nearest_rows_of
+from clients.gp.shard import lone_queries
+from clients.site import Site
+from numerics.gp.coarse_answers import FEWEST_ROWS, CoarseAnswer, coarse, coarse_further
+from numerics.gp.joint_answers import JointAnswer, joint_answers, pack, sizes
+from numerics.gp.sketch import Sketch, features
+
+logger = logging.getLogger("flwr")
+
+_LONE = "lone queries"
+"""Name of the commitments' counter of predictions that rest on few rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class PointSetup:
+    """How a site's experts predict points.
+
+    Attributes
+    ----------
+    kernel : str
+        The kernel.
+    theta : tuple of float
+        The hyperparameters.
+    offsets : ndarray
+        ``(D, d)`` landmarks around every point.
+    n_shared : int
+        So many first rows of each expert are known to the center, which may have made them up.
+    local : int
+        Number of nearest rows that predict a point; 0: all rows do.
+    joint : bool
+        Whether experts also answer about the landmarks.
+    """
+
+    kernel: str
+    theta: tuple[float, ...]
+    offsets: Float64[np.ndarray, "D d"]
+    n_shared: int
+    local: int
+    joint: bool
+
+
+@dataclass(frozen=True, eq=False)
+class PointAnswers:
+    """An expert's answers about q points, as they cross the wire (`protocols.gp.payloads.Predictions`)."""
+
+    mean: Float64[np.ndarray, "q"]
+    explained: Float64[np.ndarray, "q"]
+    features: Float16[np.ndarray, "q D"]
+    further_mean: Float32[np.ndarray, "q A"]
+    further_unknown: Float16[np.ndarray, "q T"]
+
+
+def predict_points(rows: Part, points: Float64[np.ndarray, "q d"], setup: PointSetup, site: Site) -> PointAnswers:
+    """Return an expert's answers about some points. Without points, the expert is not factorized."""
+    D = len(setup.offsets)
+    if not len(points):
+        widths = sizes(D) if setup.joint else (0, 0)
+        return PointAnswers(np.zeros(0), np.zeros(0), *_on_the_wire(*(np.zeros((0, width)) for width in (D, *widths))))
+    if site.policy.trusts_center and not setup.local and not D:
+        mean, explained = expert_of(rows, setup.kernel, setup.theta).predict(points)
+        nothing = np.zeros((len(points), 0))
+        return PointAnswers(mean, explained, *_on_the_wire(nothing, nothing, nothing))
+    exact, further = _exact(rows, points, setup)
+    if site.policy.trusts_center:
+        return PointAnswers(
+            exact.mean, exact.explained, *_on_the_wire(exact.directions, further.mean, pack(further.unknown))
+        )
+    noise = float(np.exp(2 * setup.theta[-1]))
+    prior = kernel_for(setup.kernel, rows.x.shape[1]).diagonal(np.array(setup.theta[:-1]), points)
+    answer = _protected(exact, prior, noise, site)
+    # No outputs with this sum of squares have a larger mean: the center would refuse one that only rounding has made.
+    largest = np.sqrt(answer.explained * float(rows.y @ rows.y) / noise)
+    known = (answer.explained > 0) & (exact.rows >= FEWEST_ROWS)
+    few = (further.rows < FEWEST_ROWS) | ~known
+    around, covariances = coarse_further(
+        further.mean, further.unknown, few, noise / np.maximum(prior, np.finfo(float).tiny)
+    )
+    return PointAnswers(
+        np.clip(answer.mean, -largest, largest),
+        answer.explained,
+        *_on_the_wire(answer.directions, around, pack(covariances)),
+    )
+
+
+def _exact(rows: Part, points: Float64[np.ndarray, "q d"], setup: PointSetup) -> tuple[Sketch, JointAnswer]:
+    if setup.local:
+        nearest = nearest_rows_of(rows, setup.kernel, setup.theta, setup.local)
+        return (
+            nearest.answer_jointly(points, setup.offsets)
+            if setup.joint
+            else (nearest.predict(points, setup.offsets), _none(len(points)))
+        )
+    expert = expert_of(rows, setup.kernel, setup.theta)
+    if setup.joint:
+        return joint_answers(expert, points, setup.offsets, setup.n_shared)
+    return features(expert, points, setup.offsets, setup.n_shared), _none(len(points))
+
+
+def _none(q: int) -> JointAnswer:
+    return JointAnswer(np.zeros((q, 0)), np.zeros((q, 0, 0)), np.zeros(q))
+
+
+def _on_the_wire(
+    directions: Float64[np.ndarray, "q D"], means: Float64[np.ndarray, "q A"], covariances: Float64[np.ndarray, "q T"]
+) -> tuple[Float16[np.ndarray, "q D"], Float32[np.ndarray, "q A"], Float16[np.ndarray, "q T"]]:
+    return directions.astype(np.float16), means.astype(np.float32), covariances.astype(np.float16)
+
+
+def _protected(sketch: Sketch, prior: Float64[np.ndarray, "q"], noise: float, site: Site) -> CoarseAnswer:
+    """Return rounded answers. Those that rest on few rows are withheld beyond ``max-lone-queries`` in a run."""
+    few = sketch.rows < FEWEST_ROWS
+    answer = coarse(sketch.mean, sketch.explained, sketch.directions, few, prior, noise)
+    lone = few & (answer.explained > 0)
+    most = site.consents.number("max-lone-queries", lone_queries(site.shard.n))
+    withheld = lone & (np.cumsum(lone) > most - site.commitments.count(_LONE, 0))
+    site.commitments.count(_LONE, int((lone & ~withheld).sum()))
+    if withheld.any():
+        problem = "site %s: %d predictions that rest on few of its rows are withheld (max-lone-queries is %d)"
+        logger.warning(problem, site.name, int(withheld.sum()), most)
+    told = ~withheld
+    return CoarseAnswer(answer.mean * told, answer.explained * told, answer.directions * told[:, np.newaxis])

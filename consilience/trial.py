@@ -1,0 +1,94 @@
+"""What can be done with a folder of files that nobody has described."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from clients.data.files import read_table, site_files, site_name
+from clients.data.inspection import warnings_about
+from clients.data.preparation import prepare
+from clients.data.proposal import Proposal, check_proposals
+from clients.data.table import DataError, Table
+from common.grouping import group_messages
+from protocols import registry
+from server.report.formatting import grouped, listed
+
+_MOST_WARNINGS = 8
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The protocol that fits a folder best, and how it would be run.
+
+    Attributes
+    ----------
+    protocol : str
+        Its name.
+    settings : Mapping[str, str]
+        Settings of the run, beside protocol and data.
+    lines : tuple of str
+        What was seen, and what will be done, for a person to read.
+    """
+
+    protocol: str
+    settings: Mapping[str, str]
+    lines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, folder: Path, target: str = "", protocol: str | None = None) -> Trial:
+        """Look at a folder.
+
+        Parameters
+        ----------
+        folder : Path
+            One file for every site.
+        target : str
+            The outcome's column; empty: one with a usual name.
+        protocol : str or None
+            The protocol; None: the one that fits best.
+
+        Raises
+        ------
+        DataError
+            If the files cannot be read, or fit no protocol.
+        RegistryError
+            If there is no such protocol.
+        """
+        tables = {site_name(path): read_table(path) for path in site_files(folder)}
+        names = registry.names() if protocol is None else (registry.find(protocol),)
+        proposals = {}
+        for name in names:
+            proposal = registry.room(name, "fit").propose(tables, target) if registry.has_room(name, "fit") else None
+            if proposal is not None:
+                proposals[name] = proposal
+        check_proposals(proposals, tables)
+        best = max(proposals, key=lambda name: proposals[name].fit)
+        return cls(best, proposals[best].settings, tuple(_lines(tables, proposals, best)))
+
+
+def _lines(tables: Mapping[str, Table], proposals: Mapping[str, Proposal], best: str) -> list[str]:
+    chosen = proposals[best]
+    sizes = [f"{name} ({grouped(table.n)} rows)" for name, table in tables.items()]
+    others = [f"{name} ({each.why})" for name, each in proposals.items() if name != best]
+    lines = [f"sites: {listed(sizes)}", f"fits: {best}, because {chosen.why}"]
+    lines += [f"also: {listed(others)}"] if others else []
+    lines += [f"set: {key}={value}" for key, value in chosen.settings.items()]
+    lines += [f"left out: {name!r} {why}" for name, why in chosen.left_out.items()]
+    lines += group_messages(_of_sites(tables, chosen.settings, prepared=True))
+    warnings = group_messages(_of_sites(tables, chosen.settings, prepared=False))
+    more = len(warnings) - _MOST_WARNINGS
+    return [*lines, *(f"look at: {each}" for each in warnings[:_MOST_WARNINGS]), *([f"and {more} more"] * (more > 0))]
+
+
+def _of_sites(tables: Mapping[str, Table], settings: Mapping[str, str], *, prepared: bool) -> list[tuple[str, str]]:
+    """Return what preparation does at each site, or what to look at there."""
+    found = []
+    for name, table in tables.items():
+        try:
+            notes = prepare(table, settings).notes if prepared else warnings_about(table, settings)
+        except DataError as error:
+            notes = [str(error)]
+        found += [(name, note) for note in notes]
+    return found

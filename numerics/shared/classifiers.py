@@ -1,0 +1,157 @@
+"""Fits of methods that predict classes, and the probabilities that they predict."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from numerics.shared.classes import align_probabilities
+from numerics.shared.regressors import LEAF, Candidate, new_estimator
+from numerics.shared.threads import single_threaded
+from numerics.shared.value_groups import ValueGroups
+
+if TYPE_CHECKING:  # as in numerics.shared.regressors
+    from sklearn.base import BaseEstimator
+
+
+def fit_classes(
+    candidate: Candidate,
+    x: Float64[np.ndarray, "n p"],
+    y: Float64[np.ndarray, "n"],
+    *,
+    standardize: str,
+    min_leaf: int,
+    seed: int,
+    group: int = 1,
+    weight: str = "none",
+) -> BaseEstimator:
+    """Fit a candidate to classes.
+
+    As `numerics.shared.regressors.fit`: one thread, scalers where the method depends on units and `standardize` is
+    ``model``. A logistic regression becomes a plain one in the units of the rows. Rows of one class give a model that
+    knows this class alone.
+
+    Parameters
+    ----------
+    candidate : Candidate
+        One that predicts classes.
+    x, y : ndarray
+        ``(n, p)`` inputs and ``(n,)`` places of the classes; finite, one row at least.
+    standardize, min_leaf, seed, group
+        As in `numerics.shared.regressors.fit`.
+    weight : {"none", "balanced"}
+        Weight of the rows: 1, or the same in all for each class, if the method has such weights.
+
+    Raises
+    ------
+    Exception
+        Any exception of a method that cannot be fitted to these rows.
+
+    Examples
+    --------
+    >>> from numerics.shared.regressors import parse_candidates
+    >>> x = np.arange(8.0)[:, np.newaxis]
+    >>> [candidate] = parse_candidates("tree", classes=True)
+    >>> model = fit_classes(candidate, x, (x[:, 0] > 3) * 1.0, standardize="none", min_leaf=1, seed=0)
+    >>> model.predict_proba(np.array([[0.0], [7.0]]))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    from sklearn.dummy import DummyClassifier
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.utils.class_weight import compute_sample_weight
+
+    places = np.asarray(y, np.int64)
+    if np.ptp(places) == 0:
+        return DummyClassifier(strategy="prior").fit(x, places)
+    estimator = new_estimator(candidate.method, classes=True).set_params(**dict(candidate.settings))
+    parameters = estimator.get_params(deep=False)
+    own = {name: value for name, value in (("random_state", seed), (LEAF, min_leaf)) if name in parameters}
+    if "n_neighbors" in parameters:
+        own["n_neighbors"] = min(parameters["n_neighbors"], len(y))
+    estimator.set_params(**own)
+    if candidate.method == "rf" and len(y) < 2 * min_leaf:
+        estimator.set_params(bootstrap=False)  # as in numerics.shared.regressors.fit
+    weights: dict[str, Any] = {}
+    if weight == "balanced" and candidate.method not in ("knn", "nn"):
+        weights["sample_weight"] = compute_sample_weight("balanced", places)
+    if group > 1 and LEAF in parameters:
+        x = ValueGroups.of(x, group).apply(x)
+    scaler = StandardScaler() if standardize == "model" and LEAF not in parameters else None
+    with single_threaded(), warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # as in numerics.shared.regressors.fit
+        estimator.fit(x if scaler is None else scaler.fit_transform(x), places, **weights)
+    if scaler is None:
+        return estimator
+    if candidate.method == "lr":
+        coef = estimator.coef_ / scaler.scale_
+        estimator.intercept_ = estimator.intercept_ - coef @ scaler.mean_
+        estimator.coef_ = coef
+        return estimator
+    return Pipeline([("scale", scaler), ("method", estimator)])
+
+
+def class_probabilities(
+    model: Any, x: Float64[np.ndarray, "n p"], places: Int64[np.ndarray, "own"], n_classes: int, n_rows: float
+) -> Float64[np.ndarray, "n k"]:
+    """Predict the probabilities of all classes of a run by a model that knows some of them.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted to classes that are numbers.
+    x : ndarray
+        ``(n, p)`` finite rows; n may be 0.
+    places : ndarray
+        Place of each of the model's numbers in the class list.
+    n_classes : int
+        Length k of the class list.
+    n_rows : float
+        Rows that the model was fitted to: it knows of no class that it is impossible
+        (`numerics.shared.classes.align_probabilities`).
+
+    Returns
+    -------
+    ndarray
+        ``(n, k)``; NaN in rows for which the model's prediction is not finite, and in all if it raises any error.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> model = DummyClassifier(strategy="prior").fit(np.zeros((4, 1)), [0, 0, 0, 1])
+    >>> class_probabilities(model, np.zeros((1, 1)), np.array([2, 0]), 3, n_rows=np.inf)
+    array([[0.25, 0.  , 0.75]])
+    """
+    if not len(x):
+        return np.zeros((0, n_classes))
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            predicted = np.asarray(model.predict_proba(x), np.float64)
+        own = places[np.asarray(model.classes_, np.int64)]
+        if predicted.shape != (len(x), len(own)):
+            raise ValueError("not one probability for every class")
+    except Exception:  # the models are others'
+        return np.full((len(x), n_classes), np.nan)
+    bad = ~np.isfinite(predicted).all(axis=1) | (predicted < 0).any(axis=1)
+    predicted[bad] = np.nan
+    with np.errstate(all="ignore"):
+        predicted /= predicted.sum(axis=1, keepdims=True)
+    return align_probabilities(predicted, own, n_classes, n_rows)
+
+
+def probabilities_of(
+    models: Sequence[Any],
+    x: Float64[np.ndarray, "n p"],
+    places: Sequence[Int64[np.ndarray, "_"]],
+    n_classes: int,
+    n_rows: Sequence[float],
+) -> Float64[np.ndarray, "models n k"]:
+    """Predict as `class_probabilities` by several models."""
+    each = [class_probabilities(m, x, at, n_classes, n) for m, at, n in zip(models, places, n_rows, strict=True)]
+    return np.stack(each) if each else np.zeros((0, len(x), n_classes))

@@ -1,0 +1,87 @@
+"""Runs whose outcome is a class: sites of two relations, one of which lacks a class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from consilience.predict.interface import RequestError
+from consilience.predict.new_rows import predict_file
+from numerics.shared.classification import classification_scores
+from server.results import load
+from tests.support.runs import outcome_of, run
+from tests.support.sec_sites import deployed_sites, own_data_config, write_files
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+CLASSES = np.array(["mild", "none", "severe"])
+SLOPES = np.array([[3.0, 0.0, -3.0], [0.0, 3.0, 0.0], [-3.0, -3.0, 3.0]])
+GROUPS = [0, 1, 0, 1, 0, 1]
+NAMES = [f"lab-{place}" for place in range(len(GROUPS))]
+
+
+def rows(group: int, n: int, seed: int, classes: int = 3) -> pd.DataFrame:
+    """Rows of a site; the second group has the classes in another order, and a site may lack the last of them."""
+    rng = np.random.default_rng([seed, group])
+    x = rng.normal(size=(n, 3))
+    scores = x @ SLOPES + rng.gumbel(size=(n, 3))
+    drawn = scores[:, :classes].argmax(axis=1)
+    labels = CLASSES[:classes][(drawn + group) % classes]
+    return pd.DataFrame(x, columns=list("abc")).assign(y=labels)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    frames = {
+        name: rows(group, 75, place, classes=2 if place == 4 else 3)
+        for place, (name, group) in enumerate(zip(NAMES, GROUPS, strict=True))
+    }
+    return write_files(tmp_path / "labs", frames)
+
+
+def test_sites_of_one_relation_find_each_other_and_predict_together(tmp_path: Path, folder: Path) -> None:
+    test = pd.concat([rows(0, 400, 99)])
+    test.to_csv(folder / "_test.csv", index=False)
+    path = run(own_data_config(tmp_path, folder), len(GROUPS))
+    report, arrays = load(path)
+    labels = arrays["labels"]
+    assert labels[0] == labels[2] != labels[1] == labels[3] == labels[5]
+    assert report.rounds == 3
+    assert arrays["classes"].tolist() == CLASSES.tolist()
+    assert report.metrics["n_classes"] == 3
+    assert report.metrics["log_loss_cluster"] < report.metrics["log_loss_all"]
+    assert arrays["confusion"].sum() == arrays["reliability"][0].sum() == len(test) * len(GROUPS)
+
+    test.to_csv(tmp_path / "new.csv", index=False)
+    told = predict_file(path, str(tmp_path / "new.csv"), [f"cluster={labels[0]}"])
+    p = np.column_stack([told.columns[f"prediction_{label}"] for label in CLASSES])
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-9)
+    assert told.columns["prediction"].tolist() == CLASSES[p.argmax(axis=1)].tolist()
+    scores = classification_scores(p, np.searchsorted(CLASSES, test["y"]))
+    assert scores["auc"].value > 0.9
+    assert f"log loss {scores['log_loss'].value:.1f}" in told.lines[-1]
+    with pytest.raises(RequestError, match="threshold is for two classes, and the run has 3"):
+        predict_file(path, str(tmp_path / "new.csv"), ["threshold=0.3"])
+
+
+def test_real_sites_keep_their_scores(tmp_path: Path, folder: Path) -> None:
+    settings, nodes = deployed_sites(tmp_path, folder, NAMES)
+    report, arrays = load(run(settings, nodes))
+    assert "log_loss_cluster" in report.metrics
+    assert not any(name.startswith(("auc", "brier", "accuracy")) for name in report.metrics)
+    assert "confusion" not in arrays
+    own = pd.read_csv(tmp_path / "home" / "lab-0" / "answers.csv")
+    assert {"log_loss", "auc", "brier", "calibration_error"} <= set(own.columns)
+    assert own["auc"].between(0, 1).all()
+
+
+def test_targets_that_do_not_fit_end_the_run_in_one_sentence(tmp_path: Path, folder: Path) -> None:
+    settings, nodes = deployed_sites(tmp_path, folder, NAMES)
+    rows(0, 40, 5).assign(y=np.random.default_rng(0).normal(size=40)).to_csv(folder / "lab-3.csv", index=False)
+    outcome = outcome_of(settings, nodes)
+    assert "the target 'y' holds classes at lab-0 and amounts at lab-3; set task=regression or" in outcome.text
+    pooled = outcome_of({**settings, "sec.combine": "pooled-linear"}, nodes[:3])
+    assert "sec.combine=pooled-linear is for amounts, and y has classes; set sec.combine=average" in pooled.text

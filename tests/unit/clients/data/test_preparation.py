@@ -1,0 +1,153 @@
+"""Preparation of a site's table: what is asked for is done, the same whatever the form of the file; else nothing is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clients.data import DataError, Table, load, read_table
+from clients.data.advice import advice_lines
+from clients.data.blocks import open_blocks
+from clients.data.inspection import suggested_categories, warnings_about
+from clients.data.preparation import number_of, prepare
+
+MESSY = """subject#,age,income,sex,dose,y
+1,45 y,"1,234.5",f,2.5,10
+2,NA,900,m,,12
+3,50 y,"2,000",f,3.5,
+4,61 y,1100,x,4.5,15
+"""
+
+
+@pytest.fixture
+def messy(tmp_path: Path) -> Path:
+    path = tmp_path / "ward.csv"
+    path.write_text(MESSY)
+    return path
+
+
+def test_nothing_is_done_unless_a_setting_asks_for_it(messy: Path) -> None:
+    table = read_table(messy)
+    assert prepare(table, {"missing": "refuse", "target": "y"}).table is table
+    assert table.columns["age"].dtype == object
+
+
+def test_rows_without_an_outcome_are_left_out_and_cells_get_the_median(messy: Path) -> None:
+    config = {"data": str(messy), "target": "y", "missing": "impute", "indicators": "dose", "categories": "sex=f|m|*"}
+    table = load(config)
+    assert {name: cells.tolist() for name, cells in table.columns.items()} == {
+        "subject#": [1, 2, 4],
+        "age": [45.0, 53.0, 61.0],
+        "income": [1234.5, 900.0, 1100.0],
+        "sex=f": [1.0, 0.0, 0.0],
+        "sex=m": [0.0, 1.0, 0.0],
+        "sex=*": [0.0, 0.0, 1.0],
+        "dose": [2.5, 3.5, 4.5],
+        "y": [10.0, 12.0, 15.0],
+        "dose_missing": [0.0, 1.0, 0.0],
+    }
+    assert table.where(2) == "line 5", "messages name the line of the file"
+    assert "Prepared at this site" in advice_lines(config)
+    assert "  1 of 4 rows left out: 'y' is empty" in advice_lines(config)
+
+
+def test_rows_without_a_number_are_dropped(messy: Path) -> None:
+    done = prepare(read_table(messy), {"target": "y", "missing": "drop"})
+    assert done.table.columns["subject#"].tolist() == [1, 4]
+    assert "1 of 4 rows left out: a number is missing in 'age', 'dose'" in done.notes
+    assert prepare(read_table(messy), {"target": "y", "missing": "drop", "features": "income"}).table.n == 3
+
+
+def test_blocks_are_prepared_as_the_whole_is(messy: Path) -> None:
+    config = {"data": str(messy), "target": "y", "missing": "impute"}
+    blocks = open_blocks(config)
+    [table] = blocks.tables(["age", "dose"])
+    whole = load(config)
+    assert table.columns["age"].tolist() == whole.columns["age"].tolist()
+    assert blocks.schema.columns.keys() == whole.columns.keys()
+
+
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [
+        ("1,234.5", 1234.5),
+        ("45 y", 45.0),
+        ("45y", 45.0),
+        ("12 %", 12.0),
+        ("no", 0.0),
+        ("3,75", 3.75),
+        ("-2e3", -2000.0),
+    ],
+)
+def test_numbers_as_people_write_them(cell: str, number: float) -> None:
+    assert number_of(cell) == number
+
+
+@pytest.mark.parametrize("cell", ["", "north", "12-13", "1,23,4", "3 4", "1.2.3"])
+def test_other_text_is_no_number(cell: str) -> None:
+    assert number_of(cell) is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "word"),
+    [
+        ({"missing": "guess"}, "refuse, drop, impute"),
+        ({"categories": "sex"}, "NAME=VALUE"),
+        ({"categories": "sex=f|f"}, "each value once"),
+        ({"categories": "sexx=f|m"}, "did you mean 'sex'"),
+        ({"ordinal": "sex=f<m"}, "'x' is none of 'f', 'm'"),
+        ({"indicators": "doze"}, "did you mean 'dose'"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(messy: Path, setting: dict[str, str], word: str) -> None:
+    with pytest.raises(DataError, match=word):
+        prepare(read_table(messy), setting)
+
+
+def test_an_outcome_of_yes_and_no_stays_a_class() -> None:
+    table = Table("a.csv", {"y": np.array(["yes", "no", None], object), "x": np.arange(3.0)})
+    assert prepare(table, {"target": "y", "missing": "impute"}).table.columns["y"].tolist() == ["yes", "no"]
+
+
+def test_values_in_order_become_one_column() -> None:
+    table = Table("a.csv", {"grade": np.array(["low", "high", None], object)})
+    assert prepare(table, {"ordinal": "grade=low<mid<high"}).table.columns["grade"][:2].tolist() == [0.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "text", ["age;dose\n41;2,5\n52;3,5\n", "age\tdose\n41\t2.5\n52\t3.5\n", "age,dose\n41,2.5\n52,3.5\n"]
+)
+def test_semicolons_tabs_and_decimal_commas_are_read(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    columns = read_table(path).columns
+    assert columns["age"].tolist() == [41, 52]
+    assert columns["dose"].tolist() == [2.5, 3.5]
+
+
+def test_what_to_look_at(messy: Path) -> None:
+    text = "\n".join(warnings_about(read_table(messy), {"target": "y"}))
+    assert "line 2, column 'age': the column is text; missing=drop or impute reads it, '45 y' as 45" in text
+    assert "'1,234.5' as 1234.5" in text
+    assert "empty cells: 'dose' 1; missing=drop leaves out 1 rows" in text
+    assert "'subject#' looks like an identifier" in text
+
+
+def test_leaks_and_repeated_persons_are_named() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=60)
+    columns = {"patient": np.arange(60) // 2, "x": rng.normal(size=60), "grams": 1000 * y + 3, "y": y}
+    text = "\n".join(warnings_about(Table("a.csv", columns), {"target": "y"}))
+    assert "'grams' is nearly a copy of the target" in text
+    assert "'patient': 30 of 30 names have several rows" in text
+    assert "'x'" not in text
+
+
+def test_categories_are_suggested_from_all_sites_with_few_values_together() -> None:
+    tables = [
+        Table("a.csv", {"ward": np.array(["n"] * 6 + ["rare"], object)}),
+        Table("b.csv", {"ward": np.array(["n", "s"] * 5, object)}),
+    ]
+    assert suggested_categories(tables, {}) == "ward=n|s|*"

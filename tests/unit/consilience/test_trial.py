@@ -1,0 +1,84 @@
+"""`consilience try`: which protocol fits a folder, and what is cleaned before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from clients.data import DataError
+from consilience.trial import Trial
+from protocols.registry import RegistryError
+
+
+@pytest.fixture
+def wards(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(1)
+    for name, n in (("north", 40), ("south", 60)):
+        dose = rng.normal(5, 1, n)
+        y = 2 * dose + rng.normal(size=n)
+        columns = {
+            "patient_id": np.arange(n) // 2,
+            "age": [f"{age} y" for age in rng.integers(20, 90, n)],
+            "sex": rng.choice(["f", "m"], n),
+            "dose": np.where(rng.random(n) < 0.2, np.nan, dose),
+            "device": 3,
+            "copy": 10 * y,
+            "y": y,
+        }
+        pd.DataFrame(columns).to_csv(tmp_path / f"{name}.csv", index=False, sep=";" if name == "south" else ",")
+    return tmp_path
+
+
+def test_messy_rows_of_the_same_columns(wards: Path) -> None:
+    trial = Trial.of(wards)
+    assert trial.protocol == "sec"
+    assert trial.settings == {
+        "target": "y",
+        "categories": "sex=f|m",
+        "missing": "impute",
+        "features": "age sex=* dose",
+    }
+    text = "\n".join(trial.lines)
+    for words in (
+        "north (40 rows) and south (60 rows)",
+        "left out: 'copy' is nearly the target",
+        "left out: 'device' is constant",
+        "also: coreset",
+        "several rows",
+    ):
+        assert words in text
+
+
+def test_a_protocol_may_be_named(wards: Path) -> None:
+    assert Trial.of(wards, protocol="coreset").settings["sensitive"] == "sex"
+    with pytest.raises(RegistryError, match="did you mean"):
+        Trial.of(wards, protocol="coresets")
+
+
+def test_other_columns_of_the_same_entities(tmp_path: Path) -> None:
+    ids, rng = np.arange(100), np.random.default_rng(0)
+    pd.DataFrame({"client": ids, "income": rng.normal(size=100), "outcome": ids / 7.0}).to_csv(
+        tmp_path / "bank.csv", index=False
+    )
+    pd.DataFrame({"client": ids[::-1], "visits": rng.normal(size=100)}).to_csv(tmp_path / "shop.csv", index=False)
+    trial = Trial.of(tmp_path)
+    assert (trial.protocol, trial.settings["id"], trial.settings["target"]) == ("residual", "client", "outcome")
+
+
+def test_labels_of_classifiers(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        pd.DataFrame({"class_svm": [0, 1, 1], "cluster_km": [1, 0, 0], "truth": [0, 1, 1]}).to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+    assert (Trial.of(tmp_path).protocol, Trial.of(tmp_path).settings) == ("bc3e", {"truth": "truth"})
+
+
+@pytest.mark.parametrize(("target", "words"), [("", "name the outcome with --target"), ("doze", "did you mean 'dose'")])
+def test_what_fits_nothing_is_one_sentence(tmp_path: Path, target: str, words: str) -> None:
+    for name in ("a", "b"):
+        pd.DataFrame({"age": [1.0, 2.5, 3.5], "dose": [2.0, 1.5, 9.0]}).to_csv(tmp_path / f"{name}.csv", index=False)
+    with pytest.raises(DataError, match=words):
+        Trial.of(tmp_path, target)
