@@ -49,6 +49,7 @@ from tests.support.coreset_sites import (
     write_files,
     write_world,
 )
+from tests.support.parameters import few
 from tests.support.runs import make_grid, outcome_of, run_over
 
 EXACT = {"coreset__assignment": "exact"}
@@ -85,7 +86,7 @@ def numbers_of(contents: Iterable[RecordDict]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("changes", [{}, EXACT, {"coreset__construction": "kmeans"}, {"coreset__projection": 2}])
-@pytest.mark.parametrize("least", [5, 2])
+@pytest.mark.parametrize("least", few([5, 2]))
 def test_no_row_and_no_rare_group_crosses_or_is_kept_at_the_center(
     tmp_path: Path, changes: dict[str, Any], least: int
 ) -> None:
@@ -534,7 +535,7 @@ MASSES: dict[str, tuple[str, Callable[[Masses], dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize("number", few([2, 3]))
 @pytest.mark.parametrize("what", MASSES)
 def test_masses_that_cannot_be_are_refused(tmp_path: Path, folder: Path, what: str, number: int) -> None:
     field, change = MASSES[what]

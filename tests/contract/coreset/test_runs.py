@@ -248,7 +248,7 @@ def test_the_fair_assignment_is_that_of_algorithm_8(tmp_path: Path) -> None:
     assert found.metrics["cost_bound"] == pytest.approx(found.metrics["cost"], rel=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", few(range(4), 2))
 def test_a_few_rows_are_clustered_as_well_as_can_be(tmp_path: Path, seed: int) -> None:
     """All fair clusterings of ten rows are tried; with many restarts the best is found. No cluster of rows is cheaper
     than the fairlets."""
@@ -285,7 +285,7 @@ def test_two_asks_in_all(tmp_path: Path, folder: Path) -> None:
 # -- coresets compose (Lemma 6) ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("changes", [{}, {"coreset__construction": "kmeans"}, {"coreset__size": 40}])
+@pytest.mark.parametrize("changes", few([{}, {"coreset__construction": "kmeans"}, {"coreset__size": 40}], 2))
 @pytest.mark.parametrize("how", few(["group", "random"]))
 def test_the_union_of_coresets_is_a_coreset_of_the_union(tmp_path: Path, how: str, changes: dict[str, Any]) -> None:
     """As good as that of all rows at one site: for any centers, and any numbers of rows of every group at each, the
@@ -443,7 +443,7 @@ def test_one_site_prices_as_many_do(tmp_path: Path) -> None:
 # -- real sites -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("changes", [{}, {"coreset__assignment": "exact"}, {"coreset__min_weight": 1}])
+@pytest.mark.parametrize("changes", few([{"coreset__assignment": "exact"}, {}, {"coreset__min_weight": 1}]))
 def test_real_sites_find_what_simulated_ones_do(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
     """But for points of fewer rows than a real site sends unless it says otherwise."""
     settings, nodes = deployed_sites(tmp_path, folder, **changes)

@@ -21,6 +21,7 @@ from protocols.residual.payloads import Fit, Pass, Try
 from protocols.wire.payload import Payload
 from strategies.residual import from_config
 from tests.support.grid import Tamper, config, prediction_config
+from tests.support.parameters import few
 from tests.support.residual_sites import (
     COLUMNS,
     N,
@@ -87,7 +88,7 @@ def test_an_agent_without_a_step_predicts_nothing_and_is_not_missed(
 
 
 @pytest.mark.parametrize("algorithm", ["boosted", "parallel", "greedy", "sip", "meta-linear", "meta-boosting"])
-@pytest.mark.parametrize("holder", ["", "bank"])
+@pytest.mark.parametrize("holder", few(["bank", ""]))
 def test_an_outcome_that_never_varies_is_predicted(tmp_path: Path, algorithm: str, holder: str) -> None:
     folder = write_world(tmp_path / "files", people=customers().assign(y=4.0), holder=holder)
     settings = own_data_config(tmp_path, folder, residual__algorithm=algorithm, residual__power="1", residual__rounds=3)
@@ -166,7 +167,7 @@ def test_who_was_down_when_models_were_kept_is_asked_once_more(
 
 
 @pytest.mark.parametrize(("holder", "topology"), [("", "center"), ("", "ring"), ("bank", "ring")])
-@pytest.mark.parametrize("place", [BANK, SHOP])
+@pytest.mark.parametrize("place", few([SHOP, BANK]))
 def test_an_answer_that_is_lost_at_the_end_is_given_again(
     tmp_path: Path, holder: str, topology: str, place: int
 ) -> None:

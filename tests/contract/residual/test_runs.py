@@ -80,7 +80,7 @@ def assert_curves(arrays: Arrays, course: reference.Course, *, kinds: Sequence[s
 @pytest.mark.parametrize("columns", few(["a", "cda", "ab", "abcdef"], 2))
 @pytest.mark.parametrize("algorithm", ["sip", "greedy"])
 @pytest.mark.parametrize(
-    ("nu", "steps", "intercept"), [(1.0, 1, True), (0.3, 1, True), (1.0, 2, False), (0.5, 3, True)]
+    ("nu", "steps", "intercept"), few([(0.5, 3, True), (1.0, 2, False), (1.0, 1, True), (0.3, 1, True)], 2)
 )
 def test_sequential_algorithms_are_those_of_the_paper(
     tmp_path: Path, columns: str, algorithm: str, nu: float, steps: int, intercept: bool
@@ -212,7 +212,7 @@ def test_the_end_is_chosen_on_held_out_rows(tmp_path: Path, algorithm: str, refi
     assert report.metrics["test_mse"] == pytest.approx(course.curve[chosen][2], rel=1e-9)
 
 
-@pytest.mark.parametrize("refit", [True, False])
+@pytest.mark.parametrize("refit", few([True, False]))
 @pytest.mark.parametrize("stop", ["held-out", "rounds"])
 def test_p_and_the_end_are_chosen_on_held_out_rows(tmp_path: Path, stop: str, refit: bool) -> None:
     settings = own_data_config(
@@ -263,7 +263,7 @@ def test_the_seed_draws_the_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "agent"), [("sip", "lr"), ("greedy", "rf(n_estimators=5)"), ("parallel", "tree")]
+    ("algorithm", "agent"), few([("sip", "lr"), ("parallel", "tree"), ("greedy", "rf(n_estimators=5)")], 2)
 )
 def test_the_order_of_rows_and_columns_in_the_sites_files_does_not_matter(
     tmp_path: Path, algorithm: str, agent: str

@@ -168,4 +168,4 @@ def test_the_public_settings_document_every_field() -> None:
 
     text = cs.GP.__doc__ or ""
     assert text.startswith("Kernel, gate and aggregation")
-    assert "landmarks : int, default 32\n    landmarks of a query point (from 1 to 256)" in text
+    assert "landmarks : int, default 32\n    gp.answers=1: landmarks of a query point (from 1 to 256)" in text

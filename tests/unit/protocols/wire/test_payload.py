@@ -302,7 +302,8 @@ def array_poisons(array: Array, spec: FieldSpec) -> Iterator[tuple[str, Array, l
         array = changed(array, data=b"\1" * size) if other == "bool" else array
         yield "dtype", changed(array, dtype=other), [f"expected dtype {' or '.join(spec.dtypes)}, got {other}"]
     else:
-        yield "dtype", changed(array, dtype="float32"), [f"takes {2 * size} bytes, got {size}"]
+        larger = "float64" if array.dtype == "float32" else "float32"
+        yield "dtype", changed(array, dtype=larger), [f"takes {2 * size} bytes, got {size}"]
     for foreign in ("object", "complex128", ">f8", "<i8", "int32", "V8", "O", ""):
         yield f"dtype-{foreign}", changed(array, dtype=foreign), [repr(foreign)]
     longer = (*shape, 1)
