@@ -106,11 +106,9 @@ class AgentCombination:
                 own = part[:, -1]
             F[self._places(name)] = part.T[: self.width(name) - 1] if name == self.own_site else part.T
         together = self._combined(F, bins)
-        return (
-            self.mean + (1 - self.own_share) * together + self.own_share * own
-            if self.own_site
-            else self.mean + together
-        )
+        if self.own_site:
+            together = (1 - self.own_share) * together + self.own_share * own
+        return np.asarray(self.mean + together)
 
     def _combined(self, F: Float64[np.ndarray, "k n"], bins: Bool[np.ndarray, "k"]) -> Float64[np.ndarray, "n"]:
         """Return the combination of predictions and bins, without the intercept."""

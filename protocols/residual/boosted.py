@@ -135,6 +135,7 @@ class Boosted:
             for j in [self.names.index(name) for name in self.binned]:
                 power[-1, j] = (residuals[1 + j] - residuals[0])[: self.split.n_fit].var()
         seen = np.array([combination.uses(name) for name in self.names])
+        epsilons = [self.binned[name].epsilon if name in self.binned else 0.0 for name in self.names]
         return LearningResult(
             names=self.names,
             algorithm=self.rules.algorithm,
@@ -153,9 +154,7 @@ class Boosted:
             weights=combination.beta,
             widths=combination.widths,
             levels=combination.levels,
-            epsilons=tuple(self.binned[name].epsilon if name in self.binned else 0.0 for name in self.names)
-            if self.binned
-            else (),
+            epsilons=tuple(epsilons) if self.binned else (),
         )
 
     def beside_alone(self, alone: Mapping[str, Compared]) -> LearningResult:

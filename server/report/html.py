@@ -118,7 +118,7 @@ def _bars(report: Report, found: Verdict) -> Html:
     for way in found.ways:
         kind = "mine" if way.kind == "together" else "far" if way.kind == "out of reach" else "rival"
         width = max(0.5, 100 * abs(way.value) / largest)
-        saved = "" if way.gain is None else _saved(way)
+        saved = "" if way.gain is None else _saved(way, " error" if better.startswith("higher") else "")
         rows.append(
             f'<li class="{kind}"><span class="way">{text(_capital(way.words))}'
             f"{' <small>(nobody has it)</small>' if kind == 'far' else ''}</span>"
@@ -129,13 +129,13 @@ def _bars(report: Report, found: Verdict) -> Html:
     return Html(f'{scale}<ul class="bars">\n{"".join(rows)}</ul>\n')
 
 
-def _saved(way: Way) -> str:
+def _saved(way: Way, what: str) -> str:
     """Return by how much the result's error is smaller than an alternative's."""
     assert way.gain is not None  # noqa: S101 - who calls has looked
     if abs(way.gain) > 10:
         return ""
     sign = "less" if way.gain >= 0 else "more"
-    return f"{unbroken(percent(abs(way.gain), way.error))} {sign} error together" if way.gain else "the same"
+    return f"{unbroken(percent(abs(way.gain), way.error))} {sign}{what} together" if way.gain else "the same"
 
 
 def _facts(report: Report) -> dict[str, object]:
