@@ -4,6 +4,9 @@ A run's counters begin anew with every run, and a center may start a run a minut
 ``budget/`` in its own directory. A file's rows are known by their hashes (clients/data/fingerprint.py): a copy of the
 file, in another order or format, has the same account, and so has a file that shares any row with an earlier one.
 Accounts are written before an answer leaves, and one process at a time writes them.
+
+Sums over a file before and after a single row was added to it tell that row. So nothing is answered about a file
+that has changed by few rows since the last answers, until more have changed.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from jaxtyping import UInt64
@@ -26,6 +29,9 @@ from common.data_places import is_function, is_query
 from common.files import lock, replacing, sync_directory, write_file
 from protocols.budget import KINDS, RUNS, Limit
 from protocols.wire.faults import Fault, SiteFault
+
+if TYPE_CHECKING:
+    from clients.data.fingerprint import Fingerprint
 
 FOLDER = "budget"
 NAME = "budget.json"
@@ -53,6 +59,10 @@ class Account:
         The last day with an ask, in UTC, and by kind the amount that was answered on it.
     runs : list of int
         Flower's numbers of the last runs.
+    digest : str
+        Of all rows when the site last answered about them.
+    changed : int
+        Rows that are new since then, or gone.
 
     Examples
     --------
@@ -71,6 +81,8 @@ class Account:
     day: str = ""
     today: dict[str, int] = field(default_factory=dict)
     runs: list[int] = field(default_factory=list)
+    digest: str = ""
+    changed: int = 0
 
     def on(self, day: str) -> Self:
         """Begin a day if it is later than the last one: a clock that is set back begins no day."""
@@ -115,6 +127,8 @@ class Budget:
         By kind (`protocols.budget.KINDS`).
     run : int
         Flower's number of the run that asks.
+    fewest_new : int
+        Rows by which a file that has changed must differ from the one that the site last answered about.
 
     Examples
     --------
@@ -127,11 +141,16 @@ class Budget:
     """
 
     def __init__(
-        self, directory: Path | None, config: Mapping[str, Any], limits: Mapping[str, Limit], run: int
+        self,
+        directory: Path | None,
+        config: Mapping[str, Any],
+        limits: Mapping[str, Limit],
+        run: int,
+        fewest_new: int = 1,
     ) -> None:
         self._folder = None if directory is None or not config.get("data") else directory / FOLDER
         self._config = {"data": str(config.get("data", "")), "id": config.get("id", "")}
-        self._limits, self._run = limits, run
+        self._limits, self._run, self._fewest_new = limits, run, fewest_new
 
     def charge(self, amounts: Mapping[str, int]) -> None:
         """Count an ask, or an answer before anything of it leaves.
@@ -150,6 +169,13 @@ class Budget:
             return
         with _open_book(self._folder) as book:
             account = book.account(self._config).on(datetime.now(UTC).date().isoformat())
+            if 0 < account.changed < self._fewest_new:  # nothing is saved: the next ask compares again
+                raise LoggedFault(
+                    Fault.FEW_NEW_ROWS,
+                    f"{account.source}: {account.changed} rows are new or gone since this site last answered about it:"
+                    f" wait until {self._fewest_new} are, or set new-rows in the site's policy",
+                )
+            account.changed = 0
             began = self._run in account.runs
             spent = account.add({**amounts, **({} if began else {RUNS: 1})}, self._limits)
             if not (spent or began):
@@ -177,6 +203,7 @@ class Book:
     def __init__(self, folder: Path, accounts: dict[str, Account], files: dict[str, Any]) -> None:
         self._folder, self.accounts, self._files = folder, accounts, files
         self._rows: dict[str, UInt64[np.ndarray, "k"]] = {}
+        self._last: dict[str, UInt64[np.ndarray, "k"]] = {}
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -228,15 +255,28 @@ class Book:
         rows = {key: self._load_rows(key) for key in self.accounts}
         keys = [key for key in rows if key in same or np.isin(read.rows, rows[key], assume_unique=True).any()]
         known = smallest(np.zeros(0, np.uint64), *(rows[key] for key in keys))
+        changed = [read.rows_changed(last) for last in map(self._load_last, keys) if last is not None]
         key, *others = keys or [read.digest]
         account = self.accounts.setdefault(key, Account(str(path)))
-        account.source, account.n_rows, account.new_rows = str(path), read.n_rows, read.new_rows(known)
+        account.source, account.new_rows = str(path), read.new_rows(known)
+        account.n_rows, account.digest, account.changed = read.n_rows, read.digest, min(changed, default=0)
         for other in others:
             account.absorb(self.accounts.pop(other))
         for file in self._files.values():
             file["account"] = key if file["account"] in others else file["account"]
-        self._rows[key] = smallest(known, read.rows)
+        self._rows[key], self._last[key] = smallest(known, read.rows), read.rows
         return key
+
+    def _load_last(self, key: str) -> Fingerprint | None:
+        """Return the rows of an account when the site last answered about them; None if they are not known."""
+        from clients.data.fingerprint import Fingerprint
+
+        account = self.accounts[key]
+        try:
+            rows = np.fromfile(self._folder / f"{key}.last", "<u8").astype(np.uint64)
+        except OSError:
+            return None
+        return Fingerprint(account.digest, account.n_rows, rows) if account.digest else None
 
     def _load_rows(self, key: str) -> UInt64[np.ndarray, "k"]:
         try:
@@ -247,7 +287,9 @@ class Book:
     def save(self) -> None:
         """Write the accounts, and the hashes of rows that were read."""
         content = {"accounts": {key: asdict(each) for key, each in self.accounts.items()}, "files": self._files}
-        files = {f"{key}.rows": rows.astype("<u8").tobytes() for key, rows in self._rows.items()}
+        kept = {f"{key}.rows": rows for key, rows in self._rows.items()}
+        kept |= {f"{key}.last": rows for key, rows in self._last.items()}
+        files = {name: rows.astype("<u8").tobytes() for name, rows in kept.items()}
         try:
             for name, data in (*files.items(), (NAME, json.dumps(content, indent=1).encode())):
                 with replacing(self._folder / name) as temporary:
@@ -292,6 +334,8 @@ def budget_lines(account: Account, limits: Mapping[str, Limit]) -> list[str]:
     if account.n_rows:
         new = f", {account.new_rows:,} of them new when they were read last" if account.all else ""
         lines.append(f"rows: {account.n_rows:,}{new}")
+    if account.changed:
+        lines.append(f"changed: {account.changed:,} rows are new or gone since the last answers about them")
     if not account.all:
         return [*lines, "nothing has been answered about them"]
     width = max(map(len, KINDS))

@@ -47,6 +47,9 @@ class Policy:
         Titles of the asks that it answers; ``*`` stands for any characters.
     min_rows : int
         Rows that must stand behind a statistic; 0: each protocol's own default counts.
+    new_rows : int
+        Fewest rows by which a data file that has changed may differ from the one that was asked about before; 0: as
+        many as must stand behind a statistic.
     max_bytes, max_rounds : int
         Bytes that may leave the site, and asks that it answers, in one run.
     secure_aggregation : bool
@@ -69,6 +72,7 @@ class Policy:
     protocols: tuple[str, ...] = field(default_factory=names)
     payloads: tuple[str, ...] = ("*",)
     min_rows: int = 0
+    new_rows: int = 0
     max_bytes: int = 10**10
     max_rounds: int = 10_000
     secure_aggregation: bool = False
@@ -163,6 +167,11 @@ class Policy:
     def private_limit(self, most: int) -> int:
         """Return a limit that protects single rows; without bound in a simulation."""
         return most
+
+    @property
+    def fewest_new_rows(self) -> int:
+        """Rows by which a data file that has changed must differ from the one that was asked about before."""
+        return self.new_rows or self.at_least(FEWEST_ROWS)
 
     def to_take_part(self, min_rows: int) -> int:
         """Return the rows that a site needs to take part; `min_rows`: of its node configuration, or `FEWEST_ROWS`."""
@@ -278,6 +287,7 @@ _KINDS = {
     "protocols": _protocols,
     "payloads": _patterns,
     "min-rows": _whole,
+    "new-rows": _whole,
     "max-bytes": _whole,
     "max-rounds": _whole,
     "secure-aggregation": _choice,

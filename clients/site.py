@@ -123,7 +123,7 @@ class Site:
             with_history=bool(ask.history),
             commitments=NoCommitments() if simulated else Commitments(state, run_id, directory),
             policy=policy,
-            budget=Budget(counted, context.node_config, policy.budget, run_id),
+            budget=Budget(counted, context.node_config, policy.budget, run_id, policy.fewest_new_rows),
             _arrays=_recall(store, ask),
             _store=store,
             keys=PrivateKeys(state, run_id, None if simulated else turns_in(directory)),

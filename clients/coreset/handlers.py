@@ -123,7 +123,10 @@ def _summarize(
     unit = spread(shard.coreset)[1] if how.scaled else np.ones(len(rows.features))
     least = _min_weight(ask, site)
     fixed = _min_weight_of_bundles(least, site) if own else least
-    coreset, index, n_merged, n_withheld = microaggregate(shard.coreset, fixed, unit, shard.movement_by_group, least)
+    together = fixed if own and not site.policy.trusts_center else 0
+    coreset, index, n_merged, n_withheld = microaggregate(
+        shard.coreset, fixed, unit, shard.movement_by_group, least, together
+    )
     point = index.astype(np.int32)[shard.point]
     if own and len(coreset.weights):
         coreset, more = _join(coreset, ask, least, unit if ask.scaled else np.ones(len(unit)), rng)

@@ -53,6 +53,24 @@ class Fingerprint:
         share = np.mean(~np.isin(compared, known))
         return int(share * len(compared)) if len(compared) == self.n_rows else round(share * self.n_rows)
 
+    def rows_changed(self, before: Fingerprint) -> int:
+        """Return how many rows are new since an earlier state, or gone; of more than `MOST_KEPT`, an estimate.
+
+        Examples
+        --------
+        >>> before = Fingerprint("a", 3, np.array([1, 2, 5], np.uint64))
+        >>> Fingerprint("b", 4, np.array([1, 2, 6, 9], np.uint64)).rows_changed(before)
+        3
+        """
+        if self.digest == before.digest:
+            return 0
+        last = min((each.rows[-1] for each in (self, before) if len(each.rows) == MOST_KEPT), default=None)
+        kept = [each.rows if last is None else each.rows[each.rows <= last] for each in (self, before)]
+        changed = len(np.setxor1d(kept[0], kept[1], assume_unique=True))
+        if last is not None:
+            changed = round(changed * max(self.n_rows, before.n_rows) / max(map(len, kept)))
+        return max(changed, abs(self.n_rows - before.n_rows), 1)  # rows that occur twice have one hash
+
 
 def fingerprint(config: Mapping[str, object]) -> Fingerprint:
     """Return the fingerprint of a site's data file, which is read a block at a time.

@@ -35,7 +35,7 @@ class Microaggregation(NamedTuple):
     n_merged : int
         Number of points that were too light by themselves.
     n_withheld : int
-        Number of rows of groups with too few rows.
+        Number of rows of groups with too few rows, and of the point that was withheld with them.
     """
 
     coreset: WeightedPoints
@@ -50,6 +50,7 @@ def microaggregate(
     scale: Float64[np.ndarray, "d"],
     movement_by_group: Float64[np.ndarray, "H d"] | None = None,
     min_group: int = 0,
+    min_withheld: int = 0,
 ) -> Microaggregation:
     """Join points that represent too few rows with others of their group, so that all represent enough.
 
@@ -68,6 +69,10 @@ def microaggregate(
         it, the movement of the result is an upper bound.
     min_group : int
         Smallest number of rows of a group, if it is larger than `min_weight`.
+    min_withheld : int
+        If any row is withheld, so many are: if need be, the lightest point of the largest group, too. Who knows the sum
+        of all rows, for example from another protocol, then knows nothing of fewer. The movement is then an upper
+        bound.
 
     Returns
     -------
@@ -82,6 +87,13 @@ def microaggregate(
     >>> result = microaggregate(coreset, 2, np.ones(1))
     >>> result.coreset.points.round(9).tolist(), result.coreset.weights.tolist(), result.point.tolist()
     ([[0.3], [9.0]], [4, 5], [0, 0, 1])
+
+    A group of one row is withheld, and another point with it:
+
+    >>> coreset = WeightedPoints(points, np.array([1, 3, 5]), np.array([1, 0, 0]), np.zeros(1))
+    >>> result = microaggregate(coreset, 2, np.ones(1), min_withheld=2)
+    >>> result.coreset.weights.tolist(), result.point.tolist(), result.n_withheld
+    ([5], [-1, -1, 0], 4)
     """
     mass = np.bincount(coreset.groups, coreset.weights)
     sufficient = mass[coreset.groups] >= max(min_weight, min_group)
@@ -98,9 +110,22 @@ def microaggregate(
         first = _first_of_each(z, kept, min_weight)
         place = np.unique(first, return_inverse=True)[1]
         kept = join(kept, place)
+    n_withheld = int(coreset.weights[~sufficient].sum())
+    if 0 < n_withheld < min_withheld and len(kept.weights):
+        further = _lightest(kept)
+        n_withheld += int(kept.weights[further])
+        rest = np.arange(len(kept.weights)) != further
+        kept = WeightedPoints(kept.points[rest], kept.weights[rest], kept.groups[rest], movement)
+        place = np.where(place == further, -1, place - (place > further))
     index = np.full(len(coreset.points), -1)
     index[sufficient] = place
-    return Microaggregation(kept, index, n_light, int(coreset.weights[~sufficient].sum()))
+    return Microaggregation(kept, index, n_light, n_withheld)
+
+
+def _lightest(coreset: WeightedPoints) -> int:
+    """Return the first of the lightest points of the group with the most rows."""
+    own = np.flatnonzero(coreset.groups == np.bincount(coreset.groups, coreset.weights).argmax())
+    return int(own[coreset.weights[own].argmin()])
 
 
 def _first_of_each(z: Float64[np.ndarray, "n d"], coreset: WeightedPoints, min_weight: int) -> Int64[np.ndarray, "n"]:

@@ -80,6 +80,7 @@ class Fault(IntEnum):
     BUDGET_SPENT = 61
     GUARD_SILENT = 65
     BINS_NOT_ALLOWED = 66
+    FEW_NEW_ROWS = 67
 
     @property
     def message(self) -> str:
@@ -191,6 +192,10 @@ _MESSAGES = {
     Fault.BUDGET_SPENT: (
         "the budget of its data is spent, for today or over all runs (budget of its own policy); consilience budget "
         "shows it to its operator"
+    ),
+    Fault.FEW_NEW_ROWS: (
+        "so few rows of its data are new or gone since its last answers that sums before and after would reveal them "
+        "(new-rows of its own policy)"
     ),
     Fault.UNMASKED: (
         "its own policy lets it answer this in a sum over all sites only; set secure-aggregation=true in the run "

@@ -59,6 +59,12 @@ def residual(folder: Path, holder: str = "", victim: int = 1, **chosen: Any) -> 
     )
 
 
+def binned(folder: Path) -> Run:
+    """Customers at sites that allow their bins to be sent."""
+    run = residual(folder, residual__algorithm="bins")
+    return Run(run.settings, [{**node, "allow-bins": True} for node in run.nodes])
+
+
 def pooled(folder: Path) -> Run:
     """Labs that allow the center to have their rows."""
     world = WORLDS["sec"](folder)
@@ -109,6 +115,7 @@ RUNS: dict[str, Callable[[Path], Run]] = {
         residual__stop="held-out",
         residual__baselines=True,
     ),
+    "residual, bins": binned,
     "sec, pooled rows": pooled,
     "coreset, exact": exact,
     "gp, network": network,

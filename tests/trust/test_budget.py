@@ -113,6 +113,22 @@ def test_a_file_that_grows_goes_on_with_its_account_and_says_what_is_new(tmp_pat
     assert account_of(tmp_path, path, id="case").all["asks"] == 1, "not one row of before"
 
 
+def test_a_file_with_few_new_rows_is_not_asked_about(tmp_path: Path) -> None:
+    """Neither when rows are added nor when they are gone; sums before and after would tell of them."""
+
+    def asked(n: int, policy: str = "", *, first: int = 0, repeated: int = 0) -> int:
+        frame = rows(first, n)
+        pd.concat([frame, frame[:repeated]]).to_csv(tmp_path / "rows.csv", index=False)
+        return site(tmp_path, policy).fault(1, SURVEY)
+
+    assert asked(30) == 0
+    assert [asked(n) for n in (31, 34, 29, 31)] == [Fault.FEW_NEW_ROWS] * 4
+    assert asked(30, first=2) == Fault.FEW_NEW_ROWS, "two are new, two are gone"
+    assert (asked(30), asked(35), asked(34)) == (0, 0, Fault.FEW_NEW_ROWS)
+    assert asked(41, "min-rows = 7") == Fault.FEW_NEW_ROWS
+    assert asked(34, "new-rows = 1") == 0
+
+
 def test_a_file_with_rows_of_two_accounts_has_spent_what_both_have(tmp_path: Path) -> None:
     for place, first in enumerate((0, 100)):
         rows(first).to_csv(tmp_path / f"{place}.csv", index=False)

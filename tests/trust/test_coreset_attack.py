@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from flwr.app import Context, RecordDict
 
 from consilience.attack.playing import Outcome, play
 from protocols.coreset.payloads import Counted, Summarize
+from protocols.gp.payloads import Survey
 from tests.support.coreset_sites import ask, context_of, patients, site_at
+from tests.support.site_client import RealSite
 
 SETTINGS = {"sensitive": "sex", "features": "age income score"}
 
@@ -93,3 +96,23 @@ def test_points_of_all_runs_differ_by_whole_blocks(tmp_path: Path) -> None:
 
 def test_an_assignment_tells_what_the_center_has_said() -> None:
     assert [field.name for field in fields(Counted)] == ["counts"]
+
+
+def test_moments_of_another_protocol_tell_of_no_few_rows_that_are_withheld(tmp_path: Path) -> None:
+    """A row that is its group's only one is withheld from the coreset, but not from the moments of gp."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "y": rng.normal(size=60), "sex": ["F", "M"] * 30})
+    frame.loc[7, "sex"] = "X"
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    node = {"site": "a", "data": str(tmp_path / "rows.csv"), "site-output-dir": str(tmp_path / "own")}
+    about = {**node, "sensitive": "sex", "features": "a y"}
+    summarize = Summarize(size=50, construction="bico", projection=0, min_weight=5, scaled=True)
+    [coreset] = RealSite(about, {"protocol": "coreset"}).answer(1, summarize).parcels
+    survey = Survey(kernel="se", max_rows=1000, fit=False, robust=False, local=0)
+    learner = RealSite({**node, "target": "y", "features": "a"}, {"protocol": "gp"}, run_id=10)
+    [moments] = learner.answer(1, survey).parcels
+    withheld = (moments.payload.counts @ moments.payload.y_means) - (coreset.payload.weights @ coreset.payload.points)[
+        1
+    ]
+    assert coreset.payload.withheld >= 5
+    assert abs(withheld - frame.loc[7, "y"]) > 0.01

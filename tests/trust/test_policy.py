@@ -440,6 +440,7 @@ def test_the_page_s_policy_can_be_read_and_its_defaults_are_true(tmp_path: Path)
         "protocols",
         "payloads",
         "min-rows",
+        "new-rows",
         "max-bytes",
         "max-rounds",
         "secure-aggregation",
@@ -447,7 +448,8 @@ def test_the_page_s_policy_can_be_read_and_its_defaults_are_true(tmp_path: Path)
         "budget",
     }
     assert all(
-        f"[{fault.slug}]" in text for fault in (*(each for each in Fault if 46 <= each <= 52), Fault.BUDGET_SPENT)
+        f"[{fault.slug}]" in text
+        for fault in (*(each for each in Fault if 46 <= each <= 52), Fault.BUDGET_SPENT, Fault.FEW_NEW_ROWS)
     )
     budget = re.findall(r"^\| `([a-z-]+)` \| ([\d_]+) \| ([\d_]+) \| ([^|]+) \|$", text, re.MULTILINE)
     assert {kind: (int(day), int(total)) for kind, day, total, _ in budget} == DEFAULT

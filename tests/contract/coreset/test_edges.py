@@ -433,6 +433,13 @@ def fewer_of_a_group(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(sex=["M"] * 30 + frame["sex"].tolist()[30:])
 
 
+@pytest.fixture
+def any_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy of ``new-rows = 1``: the protocol itself notices what has changed."""
+    monkeypatch.setattr("clients.policy.Policy.fewest_new_rows", 1)
+
+
+@pytest.mark.usefixtures("any_change")
 @pytest.mark.parametrize("changes", [{}, EXACT])
 @pytest.mark.parametrize("change", [one_more, one_less, another_group, fewer_of_a_group])
 def test_data_that_changes_between_the_asks_is_noticed(
@@ -446,6 +453,7 @@ def test_data_that_changes_between_the_asks_is_noticed(
     assert not (tmp_path / "home" / "hospital" / "clusters.csv").exists()
 
 
+@pytest.mark.usefixtures("any_change")
 def test_data_that_changes_after_the_memory_is_lost_is_noticed(tmp_path: Path, folder: Path) -> None:
     path = folder / "hospital.csv"
 
