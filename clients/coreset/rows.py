@@ -96,7 +96,7 @@ def follow_points(rows: SummarizedRows, shares: PointMasses) -> Int[np.ndarray, 
     >>> centers = np.array([[0.0], [1.0]])
     >>> rows = SummarizedRows(GroupedRows.of(x, group, ("all",)), np.zeros(3, int), ("all",), centers, np.ones(1))
     >>> follow_points(rows, PointMasses(np.zeros(2, int), np.array([0, 1]), np.array([1, 2])))
-    array([0, 1, 1])
+    array([0, 1, 1], dtype=int32)
     """
     n_centers = np.bincount(shares.point)
     single = n_centers[shares.point] == 1
