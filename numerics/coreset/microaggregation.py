@@ -10,6 +10,7 @@ other light ones. The time is quadratic in the number of points, so many points 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -115,7 +116,7 @@ def microaggregate(
         further = _lightest(kept)
         n_withheld += int(kept.weights[further])
         rest = np.arange(len(kept.weights)) != further
-        kept = WeightedPoints(kept.points[rest], kept.weights[rest], kept.groups[rest], movement)
+        kept = replace(kept, points=kept.points[rest], weights=kept.weights[rest], groups=kept.groups[rest])
         place = np.where(place == further, -1, place - (place > further))
     index = np.full(len(coreset.points), -1)
     index[sufficient] = place

@@ -20,6 +20,8 @@ from clients import shards
 from clients.budget import Budget
 from clients.dispatch import handle
 from clients.memory import MemoryStore
+from clients.sec.rows import step_held_out
+from clients.sec.shard import n_held_out
 from consilience.local_engine.wire import over_the_wire
 from protocols.bc3e import payloads as bc3e
 from protocols.budget import DEFAULT
@@ -110,7 +112,7 @@ def test_sec_tries_combinations(tmp_path: Path) -> None:
     shards.shard({**context.run_config, **context.node_config}, 0, 1, 0, simulated=False)
     Budget(tmp_path / "out", context.node_config, DEFAULT, 1).charge({})  # the file is read once, to be known again
     store = MemoryStore(context.state, None, "1")
-    held_out = round(0.2 * N)
+    held_out = n_held_out(N, context.run_config, step_held_out(5, 2, context.run_config))
     kept = {"0/own": np.zeros(held_out), "0/fitted": np.zeros(N - held_out)}  # as a fit leaves them
     store.store(1, {**store.load(1), **kept})
     none, both = np.zeros((2, 0)), ("alone", "cluster")

@@ -47,6 +47,16 @@ def test_light_points_join_the_nearest_of_their_group() -> None:
     assert (merged.n_merged, merged.n_withheld) == (4, 4)
 
 
+def test_a_point_withheld_with_a_rare_group_leaves_the_movement_of_the_others() -> None:
+    """The center checks all later sums by it; without it an honest site would be refused."""
+    before = WeightedPoints(drawn(30).points, np.ones(30, np.int64), np.repeat([1, 0], [2, 28]), np.zeros(3))
+    after = microaggregate(before, 3, np.ones(3), min_withheld=5)
+    assert after.n_withheld >= 5
+    kept = after.point >= 0
+    moved = ((before.points[kept] - after.coreset.points[after.point[kept]]) ** 2).sum(axis=0)
+    assert (after.coreset.movement >= moved - 1e-12).all()
+
+
 @given(st.integers(1, 60), st.integers(1, 8), st.integers(1, 6), st.integers(1, 3), st.integers(0, 10**6))
 def test_every_point_stands_for_enough_rows_of_its_group(
     n: int, min_weight: int, largest: int, groups: int, seed: int
