@@ -32,7 +32,7 @@ SOME_DIGITS = 1e-12
 """Relative difference of what a few operations round otherwise."""
 HALF_THE_DIGITS = 1e-7
 """Relative difference of what an ill-conditioned matrix is inverted for: kernels of points that lie close together."""
-NOISY = ("mse_", "dissimilarity", "similarity", "eigen", "losses", "scale")
+NOISY = ("mse_", "paired_mse_", "dissimilarity", "similarity", "eigen", "losses", "scale")
 """A site draws the noise of its errors from the bytes of the models, so that other last digits are other noise."""
 
 

@@ -84,6 +84,13 @@ def test_a_file_s_keys_are_the_policy_s(tmp_path: Path) -> None:
     assert Policy.read(write(tmp_path, "")) == Policy()
 
 
+def test_an_ask_may_have_the_size_that_the_policy_names_and_no_byte_more() -> None:
+    policy = Policy(max_ask_mb=2.5)
+    policy.admit_size(2_500_000)
+    with pytest.raises(SiteFault, match=r"max-ask-mb is 2\.5"):
+        policy.admit_size(2_500_001)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -107,3 +107,28 @@ def test_a_constant_column_and_equal_rows_do_no_harm() -> None:
     after = microaggregate(before, 5, np.zeros(2))
     assert_promised(before, 5, after)
     assert not after.coreset.movement.any()
+
+
+def plain_mdav(x: np.ndarray, least: int) -> set[frozenset[int]]:
+    """Return the groups of MDAV for single rows (Domingo-Ferrer and Mateo-Sanz 2002), step by step."""
+    free, groups, seed = list(range(len(x))), [], -1
+    while len(free) >= least:
+        center = x[free].mean(axis=0) if seed < 0 else x[seed]
+        start = free[int(((x[free] - center) ** 2).sum(axis=1).argmax())]
+        nearest = np.argsort(((x[free] - x[start]) ** 2).sum(axis=1), kind="stable")[:least]
+        groups.append({free[place] for place in nearest})
+        free = [place for place in free if place not in groups[-1]]
+        seed = start if seed < 0 else -1
+    joined = sorted(set(range(len(x))) - set(free))
+    for place in free:
+        neighbor = joined[int(((x[joined] - x[place]) ** 2).sum(axis=1).argmin())]
+        next(group for group in groups if neighbor in group).add(place)
+    return {frozenset(group) for group in groups}
+
+
+@pytest.mark.parametrize("n", [9, 30, 64])
+def test_single_rows_are_joined_as_by_mdav(n: int) -> None:
+    before = drawn(n, seed=n)
+    place = microaggregate(before, 4, np.ones(3)).point
+    groups = {frozenset(np.flatnonzero(place == each).tolist()) for each in np.unique(place)}
+    assert groups == plain_mdav(before.points, 4)

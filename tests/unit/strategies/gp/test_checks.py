@@ -11,9 +11,9 @@ from numerics.gp.expert import Expert
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.likelihood import theta_bounds
 from numerics.gp.moments import moments_of
-from protocols.gp.payloads import Moments, Predict, Predictions
+from protocols.gp.payloads import Moments, Predict, Predictions, Rows
 from protocols.wire.payload import PayloadError
-from strategies.gp.checks import check_predictions
+from strategies.gp.checks import check_predictions, check_rows
 from strategies.gp.expert_registry import ExpertRegistry
 from tests.support.examples import examples
 
@@ -65,9 +65,16 @@ def test_what_no_expert_predicts_is_refused(field: str) -> None:
     noise, squares = np.exp(2 * theta[-1]), 30 * (1 + np.abs(registry.moments.y_mean[0])) ** 2 * 60
     impossible = {
         "mean": np.sqrt(squares / noise) * 100,
-        "explained": 1e3 * kernel_of("se", D).diagonal(theta[:-1], np.zeros((1, D))),
+        "explained": 1.001 * kernel_of("se", D).diagonal(theta[:-1], np.zeros((1, D))),
     }
     lie = tuple(each + impossible[field] for each in getattr(answer, field))
     parts = {"mean": answer.mean, "explained": answer.explained, "features": answer.features, field: lie}
     with pytest.raises(PayloadError, match=f"field '{field}'"):
         check_predictions(asks, registry, "se", theta)("a", Predictions(**parts))
+
+
+def test_a_site_gives_at_most_the_rows_it_was_asked_for() -> None:
+    check = check_rows({"a": 4}, D)
+    check("a", Rows(np.zeros((4, D)), np.zeros(4)))
+    with pytest.raises(PayloadError, match="expected 4 rows at most, got 5"):
+        check("a", Rows(np.zeros((5, D)), np.zeros(5)))
