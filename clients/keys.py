@@ -1,4 +1,4 @@
-"""A site's keys: private keys of a run, which live in Flower's context only, and the secret shared with other sites.
+"""A site's keys: private keys of a run, which live in Flower's context only, and secrets that outlive it.
 
 Private keys are in no file and in no memory of the run. A restarted SuperNode has lost them, and makes new ones in the
 course of the run (strategies/secure_aggregation.py).
@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from secrets import token_hex
+from secrets import token_bytes, token_hex
 from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
@@ -128,6 +128,42 @@ def shared_secret(config: Mapping[str, object]) -> bytes:
         return configured_secret(config)
     except DataError as error:
         raise SiteFault(Fault.BAD_CONFIGURATION, str(error)) from error
+
+
+def own_secret(directory: Path) -> bytes:
+    """Return 32 random bytes that nobody but the site knows, the same in all its runs; they are made at first use.
+
+    Parameters
+    ----------
+    directory : Path
+        The site's own. The file is ``secret``, which only the owner may read.
+
+    Raises
+    ------
+    SiteFault
+        ``OUTPUT_NOT_WRITTEN`` if the file cannot be read or made.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first, again = own_secret(Path(folder)), own_secret(Path(folder))
+    >>> len(first), first == again
+    (32, True)
+    """
+    path = directory / "secret"
+    try:
+        if not path.exists():
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=directory)
+            with os.fdopen(handle, "wb") as file:
+                file.write(token_bytes(32))
+            # A link is made whole or not at all, and never in place of another process's.
+            with contextlib.suppress(FileExistsError):
+                os.link(temporary, path)
+            os.unlink(temporary)
+        return path.read_bytes()
+    except OSError as error:
+        raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"{path} cannot be read or made: {error}") from error
 
 
 def _prune(turns: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import numpy as np
 from jaxtyping import UInt8
 
 from clients.digest import digest_of
+from clients.keys import own_secret
 from clients.residual.agent import FEWEST_EQUAL, Agent, agreed_rows
 from clients.residual.model_store import SavedBins
 from clients.site import Site
@@ -57,8 +59,26 @@ def bins_of(site: Site) -> SavedBins:
         raise SiteFault(Fault.STALE_MEMORY, "this run has had no bins of the site")
     levels, epsilon = json.loads(site.memory[_GIVEN].tobytes())
     columns: Columns = site.shard
-    key = np.array(digest_of(columns.x), np.uint32).tobytes()
-    return SavedBins(ColumnBins.of(columns, levels, site.policy.at_least(FEWEST_EQUAL)), epsilon, key)
+    bins = ColumnBins.of(columns, levels, site.policy.at_least(FEWEST_EQUAL))
+    return SavedBins(bins, epsilon, _key_of_draws(site, columns) if epsilon else b"")
+
+
+def _key_of_draws(site: Site, columns: Columns) -> bytes:
+    """Return what the draws of randomized response depend on beside the row's name: the file, and the site's secret.
+
+    Without the secret, who knows all of the file but one cell could try that cell's values against the draws.
+
+    Raises
+    ------
+    SiteFault
+        If a real site has no directory to keep its secret in.
+    """
+    content = np.array(digest_of(columns.x), np.uint32).tobytes()
+    if site.simulated:
+        return content
+    if site.directory is None:
+        raise SiteFault(Fault.BAD_CONFIGURATION, "configuration: bins-epsilon needs a site-output-dir, for its key")
+    return hashlib.sha256(own_secret(site.directory) + content).digest()
 
 
 def predicted_bins(site: Site, saved: SavedBins, columns: Columns, reader: str) -> UInt8[np.ndarray, "n c"]:

@@ -35,7 +35,7 @@ class SavedBins:
     epsilon : float
         eps of the randomized response; 0: none.
     key : bytes
-        Of its draws; nobody else knows it.
+        Of its draws; nobody else knows it. Empty without randomized response.
     """
 
     bins: ColumnBins

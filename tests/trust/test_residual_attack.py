@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -88,9 +89,20 @@ def test_a_run_has_one_number_of_bins(tmp_path: Path) -> None:
     assert site.faults == {"malformed-ask": 4}
 
 
-def attacked(tmp_path: Path, keys: dict[str, object]) -> AttackedSite:
+def test_the_draws_of_a_site_are_its_own(tmp_path: Path) -> None:
+    """Else whoever knows all of a file but one cell could try that cell's values against the draws."""
+    np.savetxt(tmp_path / "own.csv", columns(), "%.17g", ",", header="a,b,c", comments="")
+    keys = {"allow-bins": True, "bins-epsilon": 4.0}
+    first, other = (attacked(tmp_path, keys, home).ask(Bin(32, 0.0)).bins for home in ("home", "another home"))
+    assert 0.2 < (first != other).mean() < 0.8
+    (tmp_path / "third home").mkdir()
+    shutil.copy(tmp_path / "home" / "secret", tmp_path / "third home")
+    np.testing.assert_array_equal(attacked(tmp_path, keys, "third home").ask(Bin(32, 0.0)).bins, first)
+
+
+def attacked(tmp_path: Path, keys: dict[str, object], home: str = "home") -> AttackedSite:
     """A real site whose rows a run has ordered."""
-    node = real_node(tmp_path / "own.csv", tmp_path / "home", None, keys)
+    node = real_node(tmp_path / "own.csv", tmp_path / home, None, keys)
     site = AttackedSite(node, {"protocol": "residual"}, np.zeros((2, 3)), 1)
     assert site.start_run({"residual.align": "row-order"})
     site.ask(Enrol("x", "row-order"))
