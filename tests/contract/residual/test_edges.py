@@ -406,7 +406,7 @@ def test_a_site_that_gives_no_bins_goes_on_as_an_agent(tmp_path: Path, holder: s
     settings, nodes = deployed_sites(tmp_path, folder, holder=holder, **chosen)
     nodes[BANK]["allow-bins"] = True
     nodes[TELECOM] |= {"allow-bins": True, "bins-epsilon": 3.0}
-    home = Path(str(nodes[TELECOM]["site-output-dir"]), "telecom")
+    home = Path(str(nodes[TELECOM]["site-output-dir"]))
     home.mkdir(parents=True)
     (home / "secret").write_bytes(bytes(32))  # the same draws in each run of this test
     report, arrays, path = learn(settings, nodes)
