@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import clients.cost
-from scenarios import datasets
+from scenarios import datasets, registry
 from tests.support.examples import register_profiles
 
 if TYPE_CHECKING:
@@ -47,6 +47,14 @@ def umask() -> Iterator[None]:
     before = os.umask(0o022)
     yield
     os.umask(before)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def worlds_of_benchmarks() -> Iterator[None]:
+    """A benchmark's worlds are scenarios of its process; the next file of tests knows nothing of them."""
+    yield
+    for name in [name for name in registry._SCENARIOS if name.startswith("benchmark-")]:
+        del registry._SCENARIOS[name]
 
 
 @pytest.fixture(autouse=True, scope="session")
