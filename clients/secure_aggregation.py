@@ -265,9 +265,10 @@ def _mask(answer: Payload, ask: Hide, site: Site, seeds: _MaskSeeds) -> Vector:
     except ValueError as error:
         raise SiteFault(Fault.BEYOND_SUMS, str(error)) from error
     size = size_of(answer)
-    asked = masking.asked(find(ask.inner), ask.ask.tobytes())
+    ask_words = masking.words_of_ask(find(ask.inner), ask.ask.tobytes())
     own, pair = bytes.fromhex(seeds.own), bytes.fromhex(seeds.pair)
-    words = plus(answer, words, masking.own_mask(own, masking.context(ask.total, ask.number, site.name, *asked), size))
+    context = masking.context(ask.total, ask.number, site.name, *ask_words)
+    words = plus(answer, words, masking.own_mask(own, context, size))
     place = ask.sites.index(site.name)
     if ask.masks[place].tobytes() != masking.public_of(pair):
         raise SiteFault(Fault.NO_MASK_KEYS, "the public key in the ask is not this site's")
@@ -275,7 +276,7 @@ def _mask(answer: Payload, ask: Hide, site: Site, seeds: _MaskSeeds) -> Vector:
         if other == place:
             continue
         first, second = sorted((place, other))
-        about = masking.context(ask.total, ask.number, ask.sites[first], ask.sites[second], *asked)
+        about = masking.context(ask.total, ask.number, ask.sites[first], ask.sites[second], *ask_words)
         try:
             masking.check_public(ask.masks[other].tobytes())
         except MaskError as error:

@@ -89,7 +89,7 @@ class _Round:
         By site, the shares of its secrets, for each holder.
     hidden : Mapping[str, Hidden]
         By site, its masked answer, if it has answered.
-    asked : tuple of str
+    ask_words : tuple of str
         What the ask adds to the context of the masks.
     """
 
@@ -98,7 +98,7 @@ class _Round:
     holders: tuple[str, ...]
     secrets: Mapping[str, Shares]
     hidden: Mapping[str, Hidden]
-    asked: tuple[str, ...]
+    ask_words: tuple[str, ...]
 
     @property
     def missing(self) -> list[str]:
@@ -244,8 +244,8 @@ class Masking:
         hidden: dict[str, Hidden] = yield Tell(hides, check, measure, needed)
         self._number, self._holders, self._secrets = number + 1, sites, dict(hidden)
         self._lose(set(sites) - set(hidden))
-        asked = masking.asked(type(asks[sites[0]]), packed[id(asks[sites[0]])].tobytes())
-        return _Round(number, sites, holders, secrets, hidden, asked)
+        ask_words = masking.words_of_ask(type(asks[sites[0]]), packed[id(asks[sites[0]])].tobytes())
+        return _Round(number, sites, holders, secrets, hidden, ask_words)
 
     def _show(
         self, about: _Round, wanted: Mapping[str, Payload], measure: Mapping[str, float], needed: bool
@@ -279,14 +279,15 @@ def _unmask(name: str, about: _Round, shares: Mapping[str, Shown], zero: Sum) ->
     words: Vector = np.zeros(size, np.uint64)
     for site, answer in about.hidden.items():
         words = plus(zero, words, answer.words)
-        words = minus(zero, words, masking.own_mask(seeds[site], context(name, about.number, site, *about.asked), size))
+        own = context(name, about.number, site, *about.ask_words)
+        words = minus(zero, words, masking.own_mask(seeds[site], own, size))
     place = {site: number for number, site in enumerate(about.sites)}
     for missing in about.missing:
         for site in sites:
             first, second = sorted((missing, site), key=place.__getitem__)
             peer = about.secrets[site].mask.tobytes()
             mask = masking.pair_mask(
-                seeds[missing], peer, context(name, about.number, first, second, *about.asked), size
+                seeds[missing], peer, context(name, about.number, first, second, *about.ask_words), size
             )
             words = (minus if site == first else plus)(zero, words, mask)
     count, total = from_vector(zero, words)

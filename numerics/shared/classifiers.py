@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.shared.classes import align_probabilities
-from numerics.shared.regressors import LEAF, Candidate, new_estimator
-from numerics.shared.threads import single_threaded
+from numerics.shared.regressors import LEAF, Candidate, new_estimator, quiet_fit, set_common_parameters
 from numerics.shared.value_groups import ValueGroups
 
 if TYPE_CHECKING:  # as in numerics.shared.regressors
@@ -70,11 +69,9 @@ def fit_classes(
     if np.ptp(places) == 0:
         return DummyClassifier(strategy="prior").fit(x, places)
     estimator = new_estimator(candidate.method, classes=True).set_params(**dict(candidate.settings))
-    parameters = estimator.get_params(deep=False)
-    own = {name: value for name, value in (("random_state", seed), (LEAF, min_leaf)) if name in parameters}
+    parameters = set_common_parameters(estimator, seed=seed, min_leaf=min_leaf)
     if "n_neighbors" in parameters:
-        own["n_neighbors"] = min(parameters["n_neighbors"], len(y))
-    estimator.set_params(**own)
+        estimator.set_params(n_neighbors=min(parameters["n_neighbors"], len(y)))
     if candidate.method == "rf" and len(y) < 2 * min_leaf:
         estimator.set_params(bootstrap=False)  # as in numerics.shared.regressors.fit
     weights: dict[str, Any] = {}
@@ -83,8 +80,7 @@ def fit_classes(
     if group > 1 and LEAF in parameters:
         x = ValueGroups.of(x, group).apply(x)
     scaler = StandardScaler() if standardize == "model" and LEAF not in parameters else None
-    with single_threaded(), warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # as in numerics.shared.regressors.fit
+    with quiet_fit():
         estimator.fit(x if scaler is None else scaler.fit_transform(x), places, **weights)
     if scaler is None:
         return estimator

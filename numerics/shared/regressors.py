@@ -6,7 +6,8 @@ import difflib
 import importlib
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -361,9 +362,7 @@ def build(candidate: Candidate, *, standardize: str, min_leaf: int, seed: int) -
     if standardize not in STANDARDIZE:
         raise ValueError(f"standardize is one of {', '.join(STANDARDIZE)}, not {standardize!r}")
     estimator = new_estimator(candidate.method).set_params(**dict(candidate.settings))
-    parameters = estimator.get_params(deep=False)
-    own = {name: value for name, value in (("random_state", seed), (LEAF, min_leaf)) if name in parameters}
-    estimator.set_params(**own)
+    parameters = set_common_parameters(estimator, seed=seed, min_leaf=min_leaf)
     if parameters.get("cv") is not None:
         # Shuffled: a site may keep its rows sorted, so that consecutive parts would differ.
         estimator.set_params(cv=KFold(parameters["cv"], shuffle=True, random_state=seed))
@@ -431,11 +430,28 @@ def fit(
         method.cv.n_splits = min(method.cv.n_splits, len(y))
     if group > 1 and LEAF in model.get_params(deep=False):
         x = ValueGroups.of(x, group).apply(x)
-    with single_threaded(), warnings.catch_warnings(), np.errstate(all="ignore"):
-        # Warnings of early stops are ignored: the error on held-out rows shows how good the model is.
-        warnings.simplefilter("ignore")
+    with quiet_fit():
         model.fit(x, y)
     return as_linear(model) or model
+
+
+def set_common_parameters(estimator: BaseEstimator, *, seed: int, min_leaf: int) -> dict[str, Any]:
+    """Set seed and fewest rows in a leaf, if the method has them, and return the parameters that it had before."""
+    parameters: dict[str, Any] = estimator.get_params(deep=False)
+    own = {name: value for name, value in (("random_state", seed), (LEAF, min_leaf)) if name in parameters}
+    estimator.set_params(**own)
+    return parameters
+
+
+@contextmanager
+def quiet_fit() -> Iterator[None]:
+    """Fit in one thread and without warnings.
+
+    Those of early stops are ignored, since the error on held-out rows shows how good the model is.
+    """
+    with single_threaded(), warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def constant(value: float, n_inputs: int) -> LinearRegression:

@@ -200,7 +200,7 @@ def context(*words: object) -> bytes:
     return digest(*(str(word).encode() for word in words))
 
 
-def asked(kind: type[Payload], body: bytes) -> tuple[str, ...]:
+def words_of_ask(kind: type[Payload], body: bytes) -> tuple[str, ...]:
     """Return what an ask adds to the context of its masks: its digest, if all sites of the sum get the same ask."""
     return (digest(kind.title().encode(), body).hex(),) if kind.alike else ()
 
