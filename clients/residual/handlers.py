@@ -59,6 +59,7 @@ def enrol(ask: Enrol, site: Site) -> Enrolled:
         agent=str(site.config.get("agent", "")),
         outcome=columns.y is not None,
         public_key=sealed.new_key(site) if ask.seal else np.zeros(0, np.uint8),
+        classes=columns.classes,
     )
 
 
