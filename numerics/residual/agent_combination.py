@@ -182,7 +182,7 @@ class AgentCombination:
     def predict_columns(self, F: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "n ..."]:
         """Return the combination of all predictions and bins, without the intercept and the site's own."""
         if self.classes is None:
-            additive = self.sums(F)[0]
+            additive = np.asarray(self.sums(F)[0])
             if self.model is None:
                 return additive
             boosted = self.model.predict(F.T) if len(F) else np.zeros(F.shape[1])

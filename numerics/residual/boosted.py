@@ -10,7 +10,6 @@ rho of eq. (9) of Zheng, Kulkarni and Poor (2010).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from jaxtyping import Float64
@@ -136,12 +135,18 @@ def finish(
     if not len(parts):
         return before
     n_learn, columns = split.n_fit + split.n_validation, combination.columns(parts)
+    target, n_classes, weights = loss.left(additive), 0, None
     if isinstance(loss, LogLoss):
-        fit = partial(choose_boosting, n_classes=loss.n_classes, weights=loss.weights[:n_learn])
-        target = loss.y.astype(np.float64)
-    else:
-        fit, target = choose_boosting, loss.left(additive)
-    chosen = fit(columns[:n_learn], target[:n_learn], split.n_fit, min_leaf=min_leaf, seed=0)
+        target, n_classes, weights = loss.y.astype(np.float64), loss.n_classes, loss.weights[:n_learn]
+    chosen = choose_boosting(
+        columns[:n_learn],
+        target[:n_learn],
+        split.n_fit,
+        min_leaf=min_leaf,
+        seed=0,
+        n_classes=n_classes,
+        weights=weights,
+    )
     judged = chosen.judged if combination.classes else additive[validation] + chosen.judged
     error = loss.error_of(loss.left(judged, validation), validation)
     if not error < before.errors[1]:

@@ -70,7 +70,7 @@ class SquaredError:
 
     def prediction(self, sums: Float64[np.ndarray, "1 n"]) -> Float64[np.ndarray, "n"]:
         """Return the predictions by sums of steps, less the mean."""
-        return sums[0]
+        return np.asarray(sums[0])
 
     def gains(
         self,
@@ -177,7 +177,7 @@ class LogLoss:
     def _spread(self, sums: Float64[np.ndarray, "c n"]) -> Float64[np.ndarray, "c n"]:
         """Return the second derivative of the loss by each score, times the weight."""
         p = self.prediction(sums).T[-self.n_scores :]
-        return np.maximum(p * (1 - p), _LEAST_SPREAD) * self.weights
+        return np.asarray(np.maximum(p * (1 - p), _LEAST_SPREAD) * self.weights)
 
     def _own_weights(
         self,
@@ -189,7 +189,8 @@ class LogLoss:
         rows = self.split.slices[0]
         own, spread = steps[:, :, rows], self._spread(sums)[:, rows]
         powers = (np.square(own) * spread).sum(axis=2)
-        return np.divide((own * residual[:, rows]).sum(axis=2), powers, where=powers > 0, out=np.zeros(powers.shape))
+        slopes, none = (own * residual[:, rows]).sum(axis=2), np.zeros(powers.shape)
+        return np.asarray(np.divide(slopes, powers, where=powers > 0, out=none))
 
     def gains(
         self,
