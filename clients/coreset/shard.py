@@ -17,7 +17,7 @@ from clients.shards import logged_fault
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from protocols.coreset.payloads import LARGEST
 
-__all__ = ["keep_shard", "open_shard", "read_shard"]
+__all__ = ["check_rows", "keep_shard", "open_shard", "read_shard"]
 
 BUNDLES = 4000
 """Locations of the bundles of own rows. Points are unions of bundles, so those of two runs differ by whole bundles."""
@@ -89,6 +89,12 @@ def open_shard(config: Mapping[str, object]) -> GroupedRows:
             raise logged_fault(error) from error
 
     return GroupedRows(rows.features, blocks, rows.quick)
+
+
+def check_rows(config: Mapping[str, object]) -> None:
+    """Read a site's own rows block by block; settings and errors are those of `open_rows` and its blocks."""
+    for _ in open_rows(config).blocks():
+        pass
 
 
 def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
