@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float64, Int64, Shaped
 
 from clients.data.entities import entity_names
+from clients.data.persons import persons_of
+from clients.data.preparation import text_of
 from clients.data.table import DataError, Table, cell_name, numeric, quote, setting
 from clients.data.testset import center_source, center_table
 
@@ -27,12 +29,15 @@ class CenterOutcomes(NamedTuple):
         Number of test rows, which are the last; nothing is learned from them.
     entity_kind : str
         ``number`` or ``text``: what the column of names holds; empty without one.
+    person : ndarray or None
+        ``(n,)`` persons that the entities belong to, if ``group`` names their column.
     """
 
     y: Float64[np.ndarray, "n"]
     entity: Shaped[np.ndarray, "n"] | None
     n_test: int
     entity_kind: str
+    person: Int64[np.ndarray, "n"] | None = None
 
 
 def center_outcomes(config: Mapping[str, object], *, by_row: bool) -> CenterOutcomes | None:
@@ -74,6 +79,7 @@ def center_outcomes(config: Mapping[str, object], *, by_row: bool) -> CenterOutc
         entity=None if parts[0].entity is None else np.concatenate([part.entity for part in parts]),
         n_test=len(parts[-1].y) if held_out else 0,
         entity_kind=parts[0].kind,
+        person=None if predicting else _persons(parts, config),
     )
 
 
@@ -107,6 +113,23 @@ def _read(source: str, config: Mapping[str, object], *, predicting: bool, by_row
     if not id_column or by_row:
         return _Part(table, id_column, y, None, "")
     return _Part(table, id_column, y, *entity_names(table, id_column))
+
+
+def _persons(parts: Sequence[_Part], config: Mapping[str, object]) -> Int64[np.ndarray, "n"] | None:
+    """Return the persons of all rows; refuse one that is in both files."""
+    name = setting(config, "group")
+    if not name:
+        return None
+    if len(parts) == 2:
+        known, tested = (set(text_of(part.table.column(name))) for part in parts)
+        if both := sorted(known & tested - {""}):
+            raise DataError(
+                f"{parts[1].table.source}, column {name!r}: {both[0][:20]!r} is in {parts[0].table.source}, too; a"
+                " person is learned from or tested on, so leave their rows out of one file",
+                "duplicate-entity",
+            )
+    columns = [part.table.column(name).astype(object) for part in parts]
+    return persons_of(Table(parts[0].table.source, {name: np.concatenate(columns)}, parts[0].table.first_line), config)
 
 
 def _check_apart(learned: _Part, tested: _Part) -> None:

@@ -295,6 +295,8 @@ def check_enrolled(ask: Enrol, site: str, answer: Enrolled) -> None:
     if len(answer.agent) > 200 or not answer.agent.isprintable():
         refuse("agent", "is longer than 200 characters, or has an unprintable character")
     _check_keys(answer, answer.n)
+    if len(answer.split) not in ((0, answer.n) if answer.outcome else (0,)) or answer.split.max(initial=0) > 2:
+        refuse("split", f"expected nothing, or of the site with the outcome {answer.n} numbers from 0 to 2")
     if len(answer.public_key) != (32 if ask.seal else 0):
         refuse("public_key", f"expected {32 if ask.seal else 0} bytes, got {len(answer.public_key)}")
 
