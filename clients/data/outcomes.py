@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float64, Int64, Shaped
 
 from clients.data.entities import entity_names
+from clients.data.persons import persons_of
+from clients.data.preparation import text_of
 from clients.data.table import DataError, Table, cell_name, numeric, quote, setting
 from clients.data.target import Target, class_names, read_target
 from clients.data.testset import center_source, center_table
@@ -30,6 +32,8 @@ class CenterOutcomes(NamedTuple):
         Number of test rows, which are the last; nothing is learned from them.
     entity_kind : str
         ``number`` or ``text``: what the column of names holds; empty without one.
+    person : ndarray or None
+        ``(n,)`` persons that the entities belong to, if ``group`` names their column.
     classes : tuple of str
         Names of the classes, in order; empty for amounts.
     """
@@ -38,7 +42,8 @@ class CenterOutcomes(NamedTuple):
     entity: Shaped[np.ndarray, "n"] | None
     n_test: int
     entity_kind: str
-    classes: tuple[str, ...]
+    person: Int64[np.ndarray, "n"] | None = None
+    classes: tuple[str, ...] = ()
 
 
 def center_outcomes(
@@ -93,6 +98,7 @@ def center_outcomes(
         entity=None if parts[0].entity is None else np.concatenate([part.entity for part in parts]),
         n_test=len(parts[-1].y) if held_out else 0,
         entity_kind=parts[0].kind,
+        person=None if predicting else _persons(parts, config),
         classes=classes,
     )
 
@@ -166,6 +172,23 @@ def _to_predict(table: Table, target: str, known: Sequence[str]) -> Target:
             )
         y[row] = places[label]
     return Target(y, tuple(known))
+
+
+def _persons(parts: Sequence[_Part], config: Mapping[str, object]) -> Int64[np.ndarray, "n"] | None:
+    """Return the persons of all rows; refuse one that is in both files."""
+    name = setting(config, "group")
+    if not name:
+        return None
+    if len(parts) == 2:
+        known, tested = (set(text_of(part.table.column(name))) for part in parts)
+        if both := sorted(known & tested - {""}):
+            raise DataError(
+                f"{parts[1].table.source}, column {name!r}: {both[0][:20]!r} is in {parts[0].table.source}, too; a"
+                " person is learned from or tested on, so leave their rows out of one file",
+                "duplicate-entity",
+            )
+    columns = [part.table.column(name).astype(object) for part in parts]
+    return persons_of(Table(parts[0].table.source, {name: np.concatenate(columns)}, parts[0].table.first_line), config)
 
 
 def _check_apart(learned: _Part, tested: _Part) -> None:

@@ -56,7 +56,7 @@ class DataError(ValueError):
 
     Examples
     --------
-    >>> error = DataError("ward.csv, line 7, column 'age': is empty; every row needs a number", "missing-value")
+    >>> error = DataError("ward.csv, line 7, column 'age': is empty; fill it, or set missing=impute", "missing-value")
     >>> error.code
     'missing-value'
     """
@@ -400,7 +400,9 @@ def numeric(table: Table, name: str, *, allow_missing: bool) -> Float64[np.ndarr
         raise _infinite_error(table, name, int(row))
     if not allow_missing:
         for row in np.flatnonzero(np.isnan(numbers))[:1]:
-            raise DataError(f"{cell_name(table, name, int(row))}: is empty; every row needs a number", "missing-value")
+            raise DataError(
+                f"{cell_name(table, name, int(row))}: is empty; fill it, or set missing=impute", "missing-value"
+            )
     return numbers
 
 

@@ -21,6 +21,7 @@ from numerics.residual.chosen_boosting import Boosting, choose_boosting
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import MOST_CLASSES, MOST_STEPS
 from numerics.shared.classes import balancing_weights
+from numerics.shared.folds import Persons, of_rows
 from numerics.shared.regressors import Candidate
 from numerics.shared.threads import single_threaded
 from numerics.shared.value_groups import ValueGroups
@@ -71,6 +72,8 @@ class Agent:
         Digest of the columns as they are.
     groups : ValueGroups or None
         Groups of values that no fit tells apart, whatever the fusion center asks; None in a simulation.
+    person : ndarray or None
+        ``(n,)`` persons of the rows; None: every row is about another one.
     """
 
     site: Site
@@ -81,6 +84,7 @@ class Agent:
     sealed: bool
     digest: tuple[int, ...]
     groups: ValueGroups | None = None
+    person: Persons = None
 
     @classmethod
     def begin(cls, site: Site, order: Order) -> None:
@@ -133,11 +137,12 @@ class Agent:
         if not same:
             raise SiteFault(Fault.DATA_CHANGED, "the agreed rows are not what they were")
         method = own_method(site, about["agent"])
-        least = site.policy.private_floor(FEWEST_EQUAL)
+        least = 1 if site.policy.trusts_center else site.rows_that_hold(FEWEST_EQUAL)
         groups = ValueGroups.of(x, least) if least > 1 else None
         x = groups.apply(x) if groups else x
         holder, sealed = str(about["holder"]), bool(about["sealed"])
-        return cls(site, method, x, int(about["min_leaf"]), holder, sealed, digest, groups)
+        person = of_rows(columns.person, rows)
+        return cls(site, method, x, int(about["min_leaf"]), holder, sealed, digest, groups, person)
 
     @classmethod
     def in_the_clear(cls, site: Site) -> Agent:
@@ -180,7 +185,10 @@ class Agent:
         if not 0 < n <= len(self.x):
             raise SiteFault(Fault.MALFORMED_ASK, f"{n} numbers to fit, {len(self.x)} rows were agreed on")
         try:
-            return fit_method(method, self.x[:n], target.astype(np.float64), min_leaf=min_leaf, seed=self._seed)
+            return fit_method(
+                method, self.x[:n], target.astype(np.float64), min_leaf=min_leaf, seed=self._seed,
+                person=of_rows(self.person, np.arange(n)),
+            )  # fmt: skip
         except MethodError as error:
             raise SiteFault(Fault.BAD_AGENT, str(error)) from error
 

@@ -9,6 +9,7 @@ import numpy as np
 from clients.cost import Work, cost_lines
 from clients.data import DataError, Table, load, setting
 from clients.data.entities import configured_secret
+from clients.data.persons import person_lines
 from clients.data.table import own_number
 from clients.data.target import target_lines
 from clients.residual.agent import FEWEST_EQUAL
@@ -68,6 +69,11 @@ def describe(columns: Columns, table: Table, config: Mapping[str, object]) -> li
         "What would leave this site",
         f"  once: numbers of rows ({columns.n}) and of columns learned from ({columns.x.shape[1]}), the agent's method",
         *_name_lines(columns, secret=secret),
+        *(
+            ["  once: for each row whether it is to fit, to choose by or to test on, the same for all rows of a person"]
+            if columns.y is not None and columns.person is not None
+            else []
+        ),
         *_learning_lines(columns, config, agent),
         *_prediction_lines(columns, config),
         *_seal_lines(columns, config, secret=secret),
@@ -119,6 +125,7 @@ def _used_lines(columns: Columns, table: Table, config: Mapping[str, object], ag
         *_outcome_lines(columns, table, config),
         f"  entities: {_entities(columns, entity)}",
         f"  columns not used: {', '.join(unused) or 'none'}",
+        *(f"  {line}" for line in person_lines(table, config)),
         *([f"  agent: {agent.text}{_leaf(agent, config)}"] if inputs else []),
     ]
 

@@ -195,7 +195,7 @@ def open_and_answer(ask: Sealed, site: Site) -> SealedAnswer:
 
 def check_kinds(split: Split, site: Site) -> None:
     """Refuse a split with few rows of a kind: their mean square would tell of single ones."""
-    least = site.policy.at_least(FEWEST_ROWS)
+    least = site.rows_that_hold(FEWEST_ROWS)
     if any(0 < n < least for n in (split.n_fit, split.n_validation, split.n_test)):
         raise SiteFault(Fault.TOO_FEW_ROWS, f"{split}: a mean over fewer than {least} rows would tell of single ones")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from clients.data import (
 )
 from clients.data.columns import Tables, of_each
 from clients.data.entities import entity_names
+from clients.data.persons import persons_of
 from clients.data.simulated_sites import ALL_SITES, simulated_sites
 from clients.data.source import is_simulated, partition_of
 from clients.data.table import GLOB, NUMBER, UNKNOWN
@@ -35,7 +37,7 @@ from protocols.residual.settings import Settings
 MOST_CATEGORIES = 50
 """Most categories of a column of text: the most frequent values."""
 
-_ROLES = ("target", "id", "truth")
+_ROLES = ("target", "id", "truth", "group")
 
 Categories = Mapping[str, tuple[str, ...]]
 
@@ -93,7 +95,10 @@ def columns_of(table: Table, config: Mapping[str, object], categories: Categorie
     >>> columns.features, columns.x.tolist()
     (('city=Oslo', 'city=Rome'), [[0.0, 1.0], [1.0, 0.0]])
     """
-    return _columns(table, config, sorted(_feature_columns(table, config)), categories or {}, _outcome(table, config))
+    names, outcome = sorted(_feature_columns(table, config)), _outcome(table, config)
+    elsewhere = is_simulated(config) and setting(config, "group") not in table.columns  # all files share the key
+    person = None if setting(config, "from") or elsewhere else persons_of(table, config)
+    return replace(_columns(table, config, names, categories or {}, outcome), person=person)
 
 
 def columns_like(
@@ -154,6 +159,9 @@ def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
             _feature_columns(table, {**config, **place})
 
     of_each(tables, check)
+    group = setting(config, "group")
+    if group and not setting(config, "from") and not any(group in table.columns for table in tables.values()):
+        next(iter(tables.values())).column(group)
     if wanted and not (target and any(target in table.columns for table in tables.values())):
         is_it = f"no file has the column {target!r} that target names" if target else "target is not set"
         known = dict.fromkeys(name for table in tables.values() for name in table.columns)
@@ -182,7 +190,7 @@ def _feature_columns(table: Table, config: Mapping[str, object]) -> list[str]:
             raise _no_column(table, roles)
         return selected
     for name in split_patterns(patterns):
-        if roles.get(name) in ("target", "id"):
+        if roles.get(name) in ("target", "id", "group"):
             raise DataError(
                 f"configuration: column {name!r} is named as one of features and as {roles[name]}; it can be one only",
                 "bad-configuration",
@@ -306,7 +314,7 @@ def _columns(
     entity, kind = entity_names(table, id_column) if id_column else (None, "")
     x = np.hstack(parts) if parts else np.zeros((table.n, 0))
     y, classes = outcome or (None, ())
-    return Columns(x, tuple(features), entity, y, categories_of, kind, classes)
+    return Columns(x, tuple(features), entity, y, categories_of, kind, classes=classes)
 
 
 def _feature(column: str, category: str) -> str:

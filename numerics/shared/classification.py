@@ -294,7 +294,7 @@ def score_row(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n
     """
     scores = classification_scores(probabilities, y)
     values = np.array([[scores[name].value, scores[name].se] for name in SCORES]).T.ravel()
-    return np.nan_to_num(values, nan=-1.0)
+    return np.asarray(np.nan_to_num(values, nan=-1.0))
 
 
 def scores_in(row: Float64[np.ndarray, "12"]) -> dict[str, Score]:

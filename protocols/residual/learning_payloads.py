@@ -38,6 +38,10 @@ class Enrolled(Payload):
         Whether it holds the outcome.
     public_key : ndarray
         X25519 key of this run, for payloads that are sealed for this site; empty unless asked for.
+    split : ndarray
+        What each row is for, if the site holds the outcome and knows persons: 0 to fit, 1 to choose by, 2 to test on;
+        else empty. Rows of one person are for the same, in every run: of two rows it tells at most that they are about
+        two persons.
     classes : tuple of str
         Names of the outcome's classes, at the site that holds it; empty for amounts.
     """
@@ -50,6 +54,7 @@ class Enrolled(Payload):
     agent: str
     outcome: bool
     public_key: UInt8[np.ndarray, "_"]
+    split: UInt8[np.ndarray, "_"]
     classes: tuple[str, ...] = ()
 
 

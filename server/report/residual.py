@@ -116,6 +116,7 @@ def center_files(config: Config, *, scenario: bool) -> dict[str, Any]:
 
 REPORT = ProtocolReport(
     question="How well can we predict together when each of us holds other columns?",
+    test_advice="hold rows out (residual.holdout), or give test rows (test, or a file _test)",
     column_keys={"target": "outcome", "features": "columns", "id": "names of entities"},
     answers=(
         Answer(

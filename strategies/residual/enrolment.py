@@ -305,6 +305,8 @@ def check_enrolled(ask: Enrol, site: str, answer: Enrolled) -> None:
     check_classes(answer, "classes", answer.classes)
     if len(answer.classes) == 1 or (answer.classes and not answer.outcome):
         refuse("classes", "is a single class, or there is no outcome")
+    if len(answer.split) not in ((0, answer.n) if answer.outcome else (0,)) or answer.split.max(initial=0) > 2:
+        refuse("split", f"expected nothing, or of the site with the outcome {answer.n} numbers from 0 to 2")
     if len(answer.public_key) != (32 if ask.seal else 0):
         refuse("public_key", f"expected {32 if ask.seal else 0} bytes, got {len(answer.public_key)}")
 

@@ -291,7 +291,7 @@ def test_a_model_of_another_kind_is_not_loaded(results: Callable[..., Path], tmp
 
 def test_the_first_bad_cell_is_named(results: Callable[..., Path], tmp_path: Path) -> None:
     folder, new = results("sec"), labs(4, 1.0, 3)
-    with pytest.raises(DataError, match=r"line 4, column 'dose': is empty; every row needs a number"):
+    with pytest.raises(DataError, match=r"line 4, column 'dose': is empty; fill it, or set missing=impute"):
         predicted(folder, new.assign(dose=[1.0, 2.0, np.nan, 4.0]), tmp_path / "new.csv")
     with pytest.raises(DataError, match="there is no column 'dose'"):
         predicted(folder, new.drop(columns="dose"), tmp_path / "new.csv")

@@ -673,7 +673,7 @@ def test_the_order_of_the_columns_in_a_file_does_not_matter(csv: Callable[[str],
         ),
         (
             "a,y\n1,2\n3,\n", {"target": "y"}, "missing-value",
-            "FILE, line 3, column 'y': is empty; every row needs a number",
+            "FILE, line 3, column 'y': is empty; fill it, or set missing=impute",
         ),
         (
             "a,y\n1,2\n3,high\n", {"target": "y"}, "not-numeric",
@@ -685,7 +685,7 @@ def test_the_order_of_the_columns_in_a_file_does_not_matter(csv: Callable[[str],
         ),
         (
             "a,y\n1,2\n,4\n", {"target": "y"}, "missing-value",
-            "FILE, line 3, column 'a': is empty; every row needs a number",
+            "FILE, line 3, column 'a': is empty; fill it, or set missing=impute",
         ),
         (
             "a,y\n1,2\n-inf,4\n", {"target": "y"}, "not-finite",
