@@ -75,6 +75,7 @@ def keep_model(ask: Conclude, agent: Agent) -> Concluded:
             agent.groups,
             ask.separate,
             bins_of(site) if ask.bins else None,
+            site.medians,
         ),
     )
     return Concluded(site.directory is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,8 @@ class SavedModel:
         Whether a prediction has a column for every part, not their sum.
     bins : SavedBins or None
         Bins that take the place of predictions.
+    medians : Mapping[str, float]
+        By column, what empty cells were filled with.
     """
 
     features: tuple[str, ...]
@@ -77,6 +79,7 @@ class SavedModel:
     groups: ValueGroups | None = None
     separate: bool = False
     bins: SavedBins | None = None
+    medians: Mapping[str, float] = field(default_factory=dict)
 
     def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n c"]:
         """Return the sum over the parts of coefficient times prediction, or these one by one.
@@ -151,6 +154,7 @@ def save_agent(site: Site, run: str, model: SavedModel) -> None:
         "means": list(model.groups.means) if model.groups else [],
         "separate": model.separate,
         "bins": _bins_as_content(model.bins) if model.bins else {},
+        "medians": dict(model.medians),
     }
     save_file(site, run, content)
 
@@ -173,6 +177,7 @@ def _read_agent(path: Path) -> SavedModel:
             groups=groups,
             separate=bool(content["separate"]),
             bins=_bins_in(content["bins"]) if content["bins"] else None,
+            medians={name: float(value) for name, value in content["medians"].items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError("holds no model of an agent") from error
