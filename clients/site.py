@@ -23,7 +23,8 @@ from clients.memory import Arrays, Memory, MemoryStore
 from clients.places import directory_of, earlier_directory, is_simulation
 from clients.policy import FEWEST_ROWS, Policy, policy_of
 from clients.shards import cell_settings, has_own_data, own_table, persons_or_rows, shard
-from common.files import replacing
+from common.csv_text import csv_text
+from common.files import encode_text, replacing
 from numerics.shared.folds import rows_that_hold
 from protocols.settings import taken_from_run
 from protocols.wire.faults import Fault, SiteFault
@@ -213,6 +214,17 @@ class Site:
     def table(self) -> Table:
         """The site's own table as it is read now."""
         return own_table(self.config, *partition_of(self.config), simulated=self.simulated)
+
+    @property
+    def medians(self) -> Mapping[str, float]:
+        """What empty cells of the site's own table are filled with, by column; empty unless `missing` asks for it."""
+        return self.table.medians if self.config.get("missing") == "impute" and self.config.get("protocol") else {}
+
+    def write_medians(self) -> None:
+        """Write ``medians.csv``, by which rows to predict are prepared later; nothing where no cells are filled."""
+        if medians := self.medians:
+            columns = {"column": list(medians), "median": np.array(list(medians.values()))}
+            self.write("medians.csv", lambda path: path.write_bytes(encode_text(csv_text(columns))))
 
     @property
     def rng(self) -> np.random.Generator:

@@ -74,6 +74,7 @@ def keep_model(ask: Conclude, agent: Agent) -> Concluded:
             ask.separate,
             bins_of(site) if ask.bins else None,
             own,
+            site.medians,
         ),
     )
     return Concluded(site.directory is not None)

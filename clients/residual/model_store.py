@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,8 @@ class SavedModel:
         Bins that take the place of predictions.
     own : Boosting or None
         Prediction by the site's columns alone, whose columns are the last; None: it has no share in the result.
+    medians : Mapping[str, float]
+        By column, what empty cells were filled with.
     """
 
     features: tuple[str, ...]
@@ -82,6 +84,7 @@ class SavedModel:
     separate: bool = False
     bins: SavedBins | None = None
     own: Boosting | None = None
+    medians: Mapping[str, float] = field(default_factory=dict)
 
     def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n c"]:
         """Return the sum over the parts of coefficient times prediction, or these one by one; then the site's own.
@@ -160,6 +163,7 @@ def save_agent(site: Site, run: str, model: SavedModel) -> None:
         "separate": model.separate,
         "bins": _bins_as_content(model.bins) if model.bins else {},
         "own": _own_as_content(model.own) if model.own else {},
+        "medians": dict(model.medians),
     }
     save_file(site, run, content)
 
@@ -183,6 +187,7 @@ def _read_agent(path: Path) -> SavedModel:
             separate=bool(content["separate"]),
             bins=_bins_in(content["bins"]) if content["bins"] else None,
             own=_own_in(content["own"]) if content["own"] else None,
+            medians={name: float(value) for name, value in content["medians"].items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError("holds no model of an agent") from error
