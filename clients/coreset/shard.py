@@ -56,7 +56,8 @@ def open_rows(config: Mapping[str, object]) -> GroupedRows:
         Run configuration overridden by the node configuration. ``data``: as for `open_blocks`. ``sensitive``: names or
         globs of the columns of groups; a group's name is the text of the cell (``Female``, ``1``), and with several
         columns ``race=White, sex=Female``. ``features``: names or globs of the coordinates; by default, every column
-        that holds numbers in the first block and has no other role (``target``, ``id``, ``sensitive``, ``truth``).
+        that holds numbers in the first block and has no other role (``target``, ``id``, ``sensitive``, ``truth``,
+        ``group``).
         ``id``: the rows' names, which may repeat.
 
     Returns
@@ -122,14 +123,14 @@ def roles_of(schema: Table, config: Mapping[str, object]) -> Roles:
     entity = setting(config, "id")
     if entity:
         schema.column(entity)
-    others = {name: role for role in ("target", "truth") if (name := setting(config, role))}
+    others = {name: role for role in ("target", "truth", "group") if (name := setting(config, role))}
     roles = others | dict.fromkeys(sensitive, "sensitive") | ({entity: "id"} if entity else {})
     if entity in sensitive:
         raise _two_roles(entity, "id", "sensitive")
     patterns = setting(config, "features")
     named = split_patterns(patterns)
     for name in named:
-        if roles.get(name) in ("id", "sensitive"):
+        if roles.get(name) in ("id", "sensitive", "group"):
             raise _two_roles(name, "one of features", roles[name])
     if patterns:
         features = [name for name in match_columns(schema, patterns) if name in named or name not in roles]

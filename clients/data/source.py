@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, overload
 
 from clients.data.files import read_table
-from clients.data.preparation import KEYS, is_wanted, prepare
+from clients.data.preparation import KEYS, is_wanted, prepare, prepare_new_rows
 from clients.data.table import Code, DataError, Table, check_rows, frame_columns, make_table, setting
 from common.data_places import is_function, is_query
+from protocols.prediction import predicts_new_rows
 
 logger = logging.getLogger("flwr")
 
@@ -132,7 +133,9 @@ def _read_rows(data: str, config: Mapping[str, object], whole: bool) -> Table:
 
 
 def _prepared(table: Table, config: Mapping[str, object]) -> Table:
-    """Prepare a table; what was done goes to the site's own log."""
+    """Prepare a table; what was done goes to the site's own log. Of new rows, the kept model knows the medians."""
+    if predicts_new_rows(config):
+        return prepare_new_rows(table, config, {})
     done = prepare(table, config)
     for note in done.notes:
         logger.info("%s: %s", table.source, note)

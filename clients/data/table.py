@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -82,6 +82,8 @@ class Table:
     lines : ndarray or None
         ``(n,)`` line on which each row starts, where quoted line breaks make rows longer than a line; or each row's
         number from 1, where these are some rows of a source without lines.
+    medians : Mapping[str, float]
+        By column, what its empty cells are filled with; empty unless that was asked for.
 
     Examples
     --------
@@ -94,6 +96,7 @@ class Table:
     columns: dict[str, Shaped[np.ndarray, "n"]]
     first_line: int = 1
     lines: Int[np.ndarray, "n"] | None = None
+    medians: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
