@@ -372,4 +372,5 @@ def _conclude(rows: SummarizedRows, labels: Int[np.ndarray, "n"], site: Site) ->
     counts = count_rows(rows, labels)
     if site.config.get("protocol"):
         site.write("clusters.csv", partial(write_clusters, rows, labels))
+        site.write_medians()
     return counts

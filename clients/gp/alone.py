@@ -11,6 +11,7 @@ from numerics.gp.alone import MOST_POINTS, group_sums
 from numerics.gp.coarse_answers import FEWEST_ROWS, coarse
 from numerics.gp.moments import moments_of, units_of
 from numerics.gp.sketch import Sketch, features
+from numerics.shared.folds import rows_that_hold
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import FEWEST_IN_GROUP, LARGEST, MOST_GROUPS, ErrorsAlone, PredictAlone
 from protocols.gp.settings import NEAREST
@@ -26,7 +27,7 @@ def errors_alone(ask: PredictAlone, site: Site) -> ErrorsAlone:
     rows = rows_of(site, robust=ask.robust)
     with single_threaded():
         own = units_of(moments_of(rows.x, rows.y))
-        part = Part.of(own.inputs(rows.x), own.outputs(rows.y))
+        part = Part.of(own.inputs(rows.x), own.outputs(rows.y), rows.person)
         points = own.inputs(ask.points * ask.scale + ask.mean)
         mean = _means(part, points, ask, rounded=not site.policy.trusts_center) * own.y_scale + own.y_mean
     squares = group_sums(np.square(ask.outputs - (mean - ask.y_mean) / ask.y_scale), ask.groups)
@@ -44,7 +45,7 @@ def _means(rows: Part, points: Float64[np.ndarray, "t d"], ask: PredictAlone, *,
     if not rounded:
         return exact.mean
     prior = kernel_for(ask.kernel, points.shape[1]).diagonal(np.array(theta[:-1]), points)
-    few = exact.rows < FEWEST_ROWS
+    few = exact.rows < rows_that_hold(int(FEWEST_ROWS), rows.person)
     return coarse(exact.mean, exact.explained, exact.directions, few, prior, float(np.exp(2 * theta[-1]))).mean
 
 

@@ -20,6 +20,7 @@ from numerics.gp.measurements import Measurements
 from numerics.gp.moments import Units
 from numerics.gp.nearest_rows import NearestRows, neighborhoods
 from numerics.gp.own_noise import with_own_noise
+from numerics.shared.folds import Persons, of_rows
 from protocols.gp.payloads import Agreed, Survey
 from protocols.gp.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
@@ -38,6 +39,8 @@ class Part:
         Digest of the content.
     x, y : ndarray
         ``(n, d)`` inputs and ``(n,)`` outputs.
+    person : ndarray or None
+        ``(n,)`` persons of the rows, which are left out as a whole; None: every row is about another one.
 
     Examples
     --------
@@ -48,11 +51,12 @@ class Part:
     digest: tuple[int, ...]
     x: Float64[np.ndarray, "n d"] = field(compare=False, repr=False)
     y: Float64[np.ndarray, "n"] = field(compare=False, repr=False)
+    person: Persons = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, x: Float64[np.ndarray, "n d"], y: Float64[np.ndarray, "n"]) -> Part:
+    def of(cls, x: Float64[np.ndarray, "n d"], y: Float64[np.ndarray, "n"], person: Persons = None) -> Part:
         """Return the rows with their digest."""
-        return cls(tuple(digest_of((x, y))), x, y)
+        return cls(tuple(digest_of((x, y) if person is None else (x, y, person))), x, y, person)
 
 
 def rows_of(site: Site, *, robust: bool) -> Measurements:
@@ -85,7 +89,7 @@ def parts_of(rows: Measurements, site: Site, ask: Survey | Agreed) -> Int64[np.n
     if nearest_of(rows, ask):
         part = np.zeros(rows.n, np.int64)
     else:
-        part = rows.part if rows.part is not None else _split(Part.of(rows.x, rows.y), ask.max_rows)
+        part = rows.part if rows.part is not None else _split(Part.of(rows.x, rows.y, rows.person), ask.max_rows)
     least = site.consents.number("min-rows", Consents.min_rows)
     if np.bincount(part).min() < least:
         raise SiteFault(Fault.FEW_ROWS_FOR_EXPERT)
@@ -118,7 +122,7 @@ def experts_of(site: Site, ask: Agreed) -> list[Part]:
     if not np.array_equal(np.bincount(part), ask.counts):
         raise SiteFault(Fault.DATA_CHANGED, "the experts' numbers of rows have changed")
     units = (tuple(ask.mean.tolist()), tuple(ask.scale.tolist()), ask.y_mean, ask.y_scale)
-    return list(_in_units(Part.of(rows.x, rows.y), part.tobytes(), units))
+    return list(_in_units(Part.of(rows.x, rows.y, rows.person), part.tobytes(), units))
 
 
 @lru_cache(maxsize=16)  # a worker of a simulation answers for many sites
@@ -128,7 +132,8 @@ def _in_units(rows: Part, part: bytes, units: tuple[tuple[float, ...], tuple[flo
     common = Units(np.array(mean), np.array(scale), y_mean, y_scale)
     x, y = common.inputs(rows.x), common.outputs(rows.y)
     expert = np.frombuffer(part, np.int64)
-    return [Part.of(x[expert == i], y[expert == i]) for i in range(int(expert.max()) + 1)]
+    of_expert = [expert == i for i in range(int(expert.max()) + 1)]
+    return [Part.of(x[own], y[own], of_rows(rows.person, own)) for own in of_expert]
 
 
 @lru_cache(maxsize=16)
@@ -159,7 +164,7 @@ def kernel_for(text: str, d: int) -> Kernel:
 def learning_parts(rows: Part) -> list[Part]:
     """Return the neighborhoods that stand for the rows of an expert of nearest rows in the search."""
     places = neighborhoods(rows.x, np.random.default_rng(rows.digest))
-    return [Part.of(rows.x[own], rows.y[own]) for own in places]
+    return [Part.of(rows.x[own], rows.y[own], of_rows(rows.person, own)) for own in places]
 
 
 @lru_cache(maxsize=512)  # p^2 numbers each; the cells of a table need the same ones
@@ -221,8 +226,8 @@ def own_noise_of(parts: tuple[Part, ...], kernel: str, theta: tuple[float, ...])
 def rows_left_out(rows: Part, kernel: str, theta: tuple[float, ...], local: int) -> LeftOut:
     """Predict rows of an expert without themselves: all of them, or if nearest rows predict (`local`) some."""
     if local:
-        return nearest_rows_of(rows, kernel, theta, local).left_out(np.random.default_rng(rows.digest))
-    return expert_of(rows, kernel, theta).left_out()
+        return nearest_rows_of(rows, kernel, theta, local).left_out(np.random.default_rng(rows.digest), rows.person)
+    return expert_of(rows, kernel, theta).left_out(rows.person)
 
 
 def draw_rows(parts: Sequence[Part], n_rows: int, rng: np.random.Generator) -> list[Int64[np.ndarray, "_"]]:

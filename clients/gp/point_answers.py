@@ -14,6 +14,7 @@ from clients.site import Site
 from numerics.gp.coarse_answers import FEWEST_ROWS, CoarseAnswer, coarse, coarse_further
 from numerics.gp.joint_answers import JointAnswer, joint_answers, pack, sizes
 from numerics.gp.sketch import Sketch, features
+from numerics.shared.folds import rows_that_hold
 
 logger = logging.getLogger("flwr")
 
@@ -77,11 +78,12 @@ def predict_points(rows: Part, points: Float64[np.ndarray, "q d"], setup: PointS
         )
     noise = float(np.exp(2 * setup.theta[-1]))
     prior = kernel_for(setup.kernel, rows.x.shape[1]).diagonal(np.array(setup.theta[:-1]), points)
-    answer = _protected(exact, prior, noise, site)
+    least = rows_that_hold(int(FEWEST_ROWS), rows.person)
+    answer = _protected(exact, prior, noise, site, least)
     # No outputs with this sum of squares have a larger mean: the center would refuse one that only rounding has made.
     largest = np.sqrt(answer.explained * float(rows.y @ rows.y) / noise)
-    known = (answer.explained > 0) & (exact.rows >= FEWEST_ROWS)
-    few = (further.rows < FEWEST_ROWS) | ~known
+    known = (answer.explained > 0) & (exact.rows >= least)
+    few = (further.rows < least) | ~known
     around, covariances = coarse_further(
         further.mean, further.unknown, few, noise / np.maximum(prior, np.finfo(float).tiny)
     )
@@ -116,9 +118,9 @@ def _on_the_wire(
     return directions.astype(np.float16), means.astype(np.float32), covariances.astype(np.float16)
 
 
-def _protected(sketch: Sketch, prior: Float64[np.ndarray, "q"], noise: float, site: Site) -> CoarseAnswer:
-    """Return rounded answers. Those that rest on few rows are withheld beyond ``max-lone-queries`` in a run."""
-    few = sketch.rows < FEWEST_ROWS
+def _protected(sketch: Sketch, prior: Float64[np.ndarray, "q"], noise: float, site: Site, least: int) -> CoarseAnswer:
+    """Return rounded answers. Those that rest on fewer than `least` rows are withheld beyond ``max-lone-queries``."""
+    few = sketch.rows < least
     answer = coarse(sketch.mean, sketch.explained, sketch.directions, few, prior, noise)
     lone = few & (answer.explained > 0)
     most = site.consents.number("max-lone-queries", lone_queries(site.shard.n))
