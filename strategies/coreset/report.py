@@ -78,7 +78,7 @@ def table_of(outcome: CoresetOutcome) -> list[dict[str, Any]]:
     rows = []
     for label, size, counts, word in [
         *zip(itertools.count(), sizes, bounded, words),
-        ("all", sum(sizes), bounded.sum(axis=0), {}),
+        ("all", sum(sizes), bounded.sum(axis=0), {"stands out": "", "rule": ""}),
     ]:
         row: dict[str, Any] = {"cluster": label, "rows": size}
         row |= {f"share {groups[h]}": float(counts[h]) / size for h in sorted(largest) if size}
