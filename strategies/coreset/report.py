@@ -66,7 +66,7 @@ def table_of(outcome: CoresetOutcome) -> list[dict[str, Any]]:
     """Return a row for every cluster, and one for all rows: number of rows, shares of groups, and what stands out."""
     (groups, bounded), profile = outcome.bounded, profile_of(outcome)
     largest = np.argsort(-bounded.sum(axis=0), kind="stable")[:_MOST_GROUPS]
-    words = [
+    words: list[dict[str, Any]] = [
         {
             "stands out": profile.in_words(cluster),
             "rule": profile.rule_in_words(cluster),
