@@ -64,6 +64,7 @@ def enrol(ask: Enrol, site: Site) -> Enrolled:
         outcome=columns.y is not None,
         public_key=sealed.new_key(site) if ask.seal else np.zeros(0, np.uint8),
         split=_split_of(columns, site),
+        classes=columns.classes,
     )
 
 

@@ -24,13 +24,15 @@ class Columns:
     entity : ndarray or None
         ``(n,)`` distinct names of the entities as text; None: entities go by their row number.
     y : ndarray or None
-        ``(n,)`` finite outcomes, if the site holds them.
+        ``(n,)`` finite outcomes, if the site holds them: amounts, or places of `classes`.
     categories : Mapping[str, tuple of str]
         Categories of each column of text, in the order of their columns in `x`.
     entity_kind : str
         ``number`` or ``text``: content of the column of names; empty if there is none.
     person : ndarray or None
         ``(n,)`` numbers of the persons that the entities belong to; None: every entity to another one.
+    classes : tuple of str
+        Names of the outcome's classes, in order; empty for amounts.
 
     Examples
     --------
@@ -45,6 +47,7 @@ class Columns:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     entity_kind: str = ""
     person: Persons = field(default=None, metadata=OPTIONAL)
+    classes: tuple[str, ...] = ()
 
     @property
     def n(self) -> int:
@@ -64,7 +67,7 @@ class Outcomes:
         As in `Columns`.
     n_test : int
         Number of test rows, which are the last; no agent learns from them.
-    entity_kind, person
+    entity_kind, person, classes
         As in `Columns`.
     """
 
@@ -73,3 +76,4 @@ class Outcomes:
     n_test: int = 0
     entity_kind: str = ""
     person: Persons = None
+    classes: tuple[str, ...] = ()

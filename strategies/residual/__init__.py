@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped, UInt8
 
 from common.entity_keys import SecretError, keyed_hashes, read_secret, secret_check
+from common.grouping import list_names
 from numerics.residual import boosted
 from numerics.residual.columns_and_outcomes import Outcomes
 from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, MOST_ROUNDS, Rules, Split
@@ -86,9 +87,10 @@ class Residual(FusionStrategy):
         answers: dict[str, Enrolled] = yield Broadcast(enrol, check=partial(check_enrolled, enrol))
         if earlier:
             return (yield from predict_at_holder(earlier, answers))
-        enrolment = Enrolment.of(answers, keys)
+        enrolment = Enrolment.of(answers, keys, outcomes.classes if outcomes else ())
+        _check_classes(enrolment.classes, self.rules)
         order, n_learn, rules = self._order(enrolment, outcomes, repetition, sealed=sealed)
-        rules = replace(rules, min_leaf=self._min_leaf(n_learn))
+        rules = replace(rules, min_leaf=self._min_leaf(n_learn), n_classes=len(enrolment.classes))
         orders = enrolment.orders(order, sealed=sealed, agent=self.agent, min_leaf=rules.min_leaf)
         y = None if outcomes is None else outcomes.y[enrolment.alignment.rows[CENTER][order]]
         if y is not None and np.abs(y).max(initial=0.0) > LARGEST_OUTCOME:
@@ -218,6 +220,17 @@ class Residual(FusionStrategy):
         return report.numbers_per_iteration(lines)
 
 
+def _check_classes(classes: Sequence[str], rules: Rules) -> None:
+    """Refuse classes where the algorithm learns amounts only, and weights of classes where there are none."""
+    if classes and not rules.boosts:
+        raise FusionError(
+            f"the outcome has the classes {list_names(list(classes), 6)}, and residual.algorithm={rules.algorithm}"
+            " learns amounts: set residual.algorithm=boosted, or task=regression if the classes are numbers"
+        )
+    if rules.balanced and not classes:
+        raise FusionError("class-weight=balanced is for classes, and the outcome is an amount: leave it out")
+
+
 def _check_kinds(split: Split) -> None:
     """Refuse a split with few rows of a kind: a site that seals sends no mean over so few."""
     numbers = (split.n_fit, split.n_validation, split.n_test)
@@ -284,7 +297,7 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Residual:
     if settings.topology == "ring" and settings.precision != "float64":
         raise FusionError("residual.topology=ring hands on numbers of float64: leave residual.precision out")
     try:
-        rules = settings.rules(keep=own)
+        rules = replace(settings.rules(keep=own), balanced=config["class-weight"] == "balanced")
     except ValueError as error:
         raise FusionError(f"residual.rounds times residual.steps is {MOST_ROUNDS} at most") from error
     if not own:  # a scenario has its own test rows
