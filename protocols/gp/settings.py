@@ -41,7 +41,7 @@ class Settings(ProtocolSettings, prefix="gp"):
     """
 
     summed: ClassVar[str] = "gp"
-    tasks: ClassVar[tuple[str, ...]] = ("regression",)
+    tasks: ClassVar[tuple[str, ...]] = ("regression", "classification")
 
     kernel: str = setting(
         "se",

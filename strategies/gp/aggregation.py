@@ -103,7 +103,7 @@ def fuse(
 ) -> FusedPrediction:
     """Combine the experts' predictions at every point."""
     prior = kernel.diagonal(model.fit.theta[:-1], x)
-    return aggregate(settings.aggregation, predictions, prior, model.fit.noise)
+    return aggregate(settings.aggregation, predictions, prior, model.noise)
 
 
 def _exact(
