@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from protocols.gp.settings import Settings
@@ -15,6 +16,8 @@ from server.report.protocol import Answer, Config, Meaning, ProtocolReport, Riva
 from server.report.saved_arrays import check_saved
 
 _COVERAGE = re.compile(r"coverage_(\d\d)")
+_LEVEL, _CHANCE = 0.95, 1.96
+"""Level of the intervals, and standard errors of a share that chance explains in 19 of 20 runs."""
 _DISCLOSED = {
     "gp.Moments": "numbers of rows, means and covariances of the inputs and of the output",
     "gp.Likelihood": "sums for the hyperparameters",
@@ -33,6 +36,26 @@ def more_metrics(metric: str) -> Meaning | None:
     """Return the meaning of ``coverage_95`` and its like, which are best near their level."""
     level = _COVERAGE.fullmatch(metric)
     return level and Meaning(f"outputs inside their {level[1]} % interval", share=True, target=int(level[1]) / 100)
+
+
+def warnings(metrics: Mapping[str, float], arrays: Arrays) -> list[str]:
+    """Return a sentence on 95 % intervals that hold another share of the outputs than chance explains.
+
+    Examples
+    --------
+    >>> warnings({"coverage_95": 0.85, "n_queries": 200.0}, {})[0].partition(":")[0]
+    '95 % intervals hold 85.0 % of the 200 outputs at the query points'
+    >>> warnings({"coverage_95": 0.93, "n_queries": 200.0}, {})
+    []
+    """
+    share, n = metrics.get("coverage_95"), metrics.get("n_queries", 0.0)
+    if share is None or not n or abs(share - _LEVEL) <= _CHANCE * math.sqrt(_LEVEL * (1 - _LEVEL) / n):
+        return []
+    side = "too narrow" if share < _LEVEL else "too wide"
+    return [
+        f"95 % intervals hold {100 * share:.1f} % of the {n:.0f} outputs at the query points: they are {side} by more"
+        " than chance explains"
+    ]
 
 
 def holdings(config: Config, arrays: Arrays) -> str:
@@ -194,6 +217,7 @@ REPORT = ProtocolReport(
     more_metrics=more_metrics,
     holdings=holdings,
     disclosure=disclosure,
+    warnings=warnings,
     earlier_arrays=earlier_arrays,
     center_files=center_files,
 )
