@@ -20,6 +20,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from numerics.residual import boosted
 from numerics.residual.bins import ColumnBins, randomized
+from numerics.residual.chosen_boosting import choose_boosting
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import Rules
 from protocols.residual.payloads import Bin, Binned, Compare, Compared, Fit, Fitted, Tried, Try
@@ -163,10 +164,9 @@ def least(n_learn: int) -> int:
 def compared(ask: Compare, x: Float64[np.ndarray, "n p"], leaf: int) -> Compared:
     """Return what a site predicts by boosting of its own columns."""
     n = len(ask.target)
-    model = HistGradientBoostingRegressor(min_samples_leaf=leaf, random_state=0)
-    judged = model.fit(x[: ask.n_fit], ask.target[: ask.n_fit]).predict(x)[ask.n_fit : n]
-    predicted = model.fit(x[:n], ask.target).predict(x)
-    return Compared(predicted[:n], np.concatenate([judged, predicted[n:]]))
+    chosen = choose_boosting(x[:n], ask.target, ask.n_fit, min_leaf=leaf, seed=0, n_classes=ask.n_classes)
+    predicted = chosen.predict(x)
+    return Compared(predicted[:n], np.concatenate([chosen.judged.reshape(n - ask.n_fit, -1), predicted[n:]]))
 
 
 def error_of(world: World, rules: Rules, leaves: int | None, *, half: bool = False) -> tuple[float, Cost]:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from clients.data.files import ENDINGS, read_table, site_name
+from clients.data.preparation import prepare_new_rows
 from clients.data.source import load
 from clients.data.table import DataError, Table, numeric, setting
 from clients.data.target import class_labels, task_of
@@ -102,9 +103,8 @@ def center_table(source: str, config: Mapping[str, object], *, own: bool = True)
     own : bool
         Whether there must be two rows at least.
     """
-    if is_function(source):
-        return load({**config, "data": source}, whole=own)
-    return read_table(source, own=own)
+    table = load({"data": source}, whole=own) if is_function(source) else read_table(source, own=own)
+    return prepare_new_rows(table, config, {})
 
 
 def center_source(config: Mapping[str, object], key: str) -> str:

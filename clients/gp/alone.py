@@ -24,6 +24,7 @@ from numerics.gp.dirichlet import best_sharpness, class_probabilities
 from numerics.gp.sketch import Sketch, features
 from numerics.shared.classes import align_probabilities, places_of
 from numerics.shared.classification import log_losses
+from numerics.shared.folds import rows_that_hold
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import FEWEST_IN_GROUP, LARGEST, MOST_GROUPS, ErrorsAlone, PredictAlone
 from protocols.gp.settings import NEAREST
@@ -88,7 +89,7 @@ def _predict(
     prior = kernel_for(ask.kernel, points.shape[1]).diagonal(np.array(theta[:-1]), points)
     if as_they_are:
         return exact.mean, np.maximum(prior - exact.explained, 0.0)
-    few, noise = exact.rows < FEWEST_ROWS, rows.least_noise(theta)
+    few, noise = exact.rows < rows_that_hold(int(FEWEST_ROWS), rows.person), rows.least_noise(theta)
     answer = coarse(exact.mean, exact.explained, exact.directions, few, prior, noise)
     return answer.mean, np.maximum(prior - answer.explained, 0.0)
 

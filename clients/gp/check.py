@@ -9,6 +9,7 @@ import numpy as np
 
 from clients.cost import Work, cost_lines
 from clients.data import DataError, Table, cell_name, load, setting
+from clients.data.persons import person_lines
 from clients.data.table import own_number
 from clients.data.target import target_lines
 from clients.gp.shard import lone_queries, measurements_of
@@ -67,6 +68,7 @@ def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> 
         f"  inputs: {', '.join(rows.features)}",
         "    each measured in its standard deviation over all sites",
         f"  columns not used: {', '.join(unused) or 'none'}",
+        *(f"  {line}" for line in person_lines(table, config)),
         f"  experts: 1, which predicts a point from its {nearest} nearest rows; of"
         f" {math.prod(learning_rows(rows.n))} rows in the search for hyperparameters"
         if nearest

@@ -23,6 +23,7 @@ from numerics.gp.moments import Units, moments_of, units_of
 from numerics.gp.nearest_rows import NearestRows, neighborhoods
 from numerics.gp.own_noise import with_own_noise
 from numerics.shared.classes import places_of
+from numerics.shared.folds import Persons, of_rows
 from protocols.classes import MOST_CLASSES
 from protocols.gp.payloads import LARGEST_LOGIT, Agreed, Survey
 from protocols.gp.settings import Consents
@@ -43,6 +44,8 @@ class Part:
         Digest of the content.
     x, y : ndarray
         ``(n, d)`` inputs and ``(n,)`` outputs; where these are classes, ``(n, k)`` outputs of all classes.
+    person : ndarray or None
+        ``(n,)`` persons of the rows, which are left out as a whole; None: every row is about another one.
     noise : ndarray or None
         Known variances of the noise of outputs of classes, of their shape; None: nothing is known.
 
@@ -55,6 +58,7 @@ class Part:
     digest: tuple[int, ...]
     x: Float64[np.ndarray, "n d"] = field(compare=False, repr=False)
     y: Float64[np.ndarray, "*columns"] = field(compare=False, repr=False)
+    person: Persons = field(default=None, compare=False, repr=False)
     noise: Float64[np.ndarray, "*columns"] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
@@ -62,14 +66,16 @@ class Part:
         cls,
         x: Float64[np.ndarray, "n d"],
         y: Float64[np.ndarray, "*columns"],
+        person: Persons = None,
         noise: Float64[np.ndarray, "*columns"] | None = None,
     ) -> Part:
         """Return the rows with their digest. The noise follows from the outputs."""
-        return cls(tuple(digest_of((x, y))), x, y, noise)
+        return cls(tuple(digest_of((x, y) if person is None else (x, y, person))), x, y, person, noise)
 
     def at(self, rows: Int64[np.ndarray, "m"]) -> Part:
         """Return some of the rows."""
-        return Part.of(self.x[rows], self.y[rows], None if self.noise is None else self.noise[rows])
+        noise = None if self.noise is None else self.noise[rows]
+        return Part.of(self.x[rows], self.y[rows], of_rows(self.person, rows), noise)
 
     def least_noise(self, theta: tuple[float, ...]) -> float:
         """Return the variance of the noise of these outputs: where it differs between rows, the least."""
@@ -80,8 +86,8 @@ class Part:
         """The rows with each of their outputs: one, or one for each class."""
         if self.noise is None:
             return (self,)
-        columns = (np.ascontiguousarray(each.T) for each in (self.y, self.noise))
-        return tuple(Part((*self.digest, c), self.x, *each) for c, each in enumerate(zip(*columns, strict=True)))
+        columns = zip(*(np.ascontiguousarray(each.T) for each in (self.y, self.noise)), strict=True)
+        return tuple(Part((*self.digest, c), self.x, y, self.person, noise) for c, (y, noise) in enumerate(columns))
 
 
 def rows_of(site: Site, *, robust: bool) -> Measurements:
@@ -114,7 +120,7 @@ def parts_of(rows: Measurements, site: Site, ask: Survey | Agreed) -> Int64[np.n
     if nearest_of(rows, ask):
         part = np.zeros(rows.n, np.int64)
     else:
-        part = rows.part if rows.part is not None else _split(Part.of(rows.x, rows.y), ask.max_rows)
+        part = rows.part if rows.part is not None else _split(Part.of(rows.x, rows.y, rows.person), ask.max_rows)
     least = site.consents.number("min-rows", Consents.min_rows)
     if np.bincount(part).min() < least:
         raise SiteFault(Fault.FEW_ROWS_FOR_EXPERT)
@@ -148,7 +154,7 @@ def experts_of(site: Site, ask: Agreed) -> list[Part]:
         raise SiteFault(Fault.DATA_CHANGED, "the experts' numbers of rows have changed")
     units = (tuple(ask.mean.tolist()), tuple(ask.scale.tolist()), ask.y_mean, ask.y_scale)
     latent = _latent_units(rows, ask)
-    return list(_in_units(Part.of(rows.x, rows.y), part.tobytes(), units, latent))
+    return list(_in_units(Part.of(rows.x, rows.y, rows.person), part.tobytes(), units, latent))
 
 
 def _latent_units(rows: Measurements, ask: Agreed) -> tuple[tuple[int, ...], tuple[float, ...]] | None:
@@ -187,11 +193,11 @@ def in_own_units(rows: Measurements) -> OwnUnits:
     """Return the rows as one expert, in the units that they themselves have."""
     if not rows.classes:
         units = units_of(moments_of(rows.x, rows.y))
-        return OwnUnits(units, None, Part.of(units.inputs(rows.x), units.outputs(rows.y)))
+        return OwnUnits(units, None, Part.of(units.inputs(rows.x), units.outputs(rows.y), rows.person))
     units = units_of(moments_of(rows.x, np.zeros(rows.n)))
     latent = latent_units(np.bincount(rows.y.astype(np.int64), minlength=len(rows.classes)))
-    outputs = latent_outputs(rows.y.astype(np.int64), latent)
-    return OwnUnits(units, latent, Part.of(units.inputs(rows.x), *outputs))
+    outputs, noise = latent_outputs(rows.y.astype(np.int64), latent)
+    return OwnUnits(units, latent, Part.of(units.inputs(rows.x), outputs, rows.person, noise))
 
 
 @lru_cache(maxsize=16)  # a worker of a simulation answers for many sites
@@ -206,12 +212,12 @@ def _in_units(
     common = Units(np.array(mean), np.array(scale), y_mean, y_scale)
     x, expert = common.inputs(rows.x), np.frombuffer(part, np.int64)
     if latent is None:
-        whole = Part((), x, common.outputs(rows.y))
+        whole = Part((), x, common.outputs(rows.y), rows.person)
     else:
-        outputs = latent_outputs(
+        outputs, noise = latent_outputs(
             np.array(latent[0])[rows.y.astype(np.int64)], LatentUnits(np.array(latent[1]), y_scale)
         )
-        whole = Part((), x, *outputs)
+        whole = Part((), x, outputs, rows.person, noise)
     return [whole.at(np.flatnonzero(expert == i)) for i in range(int(expert.max()) + 1)]
 
 
@@ -306,8 +312,9 @@ def rows_left_out(rows: Part, kernel: str, theta: tuple[float, ...], local: int)
     """Predict rows of an expert without themselves: all of them, or if nearest rows predict (`local`) some."""
     if local:
         # The same rows for all outputs of a row: their digests differ in what follows the content's.
-        return nearest_rows_of(rows, kernel, theta, local).left_out(np.random.default_rng(rows.digest[:_DIGEST_WORDS]))
-    return expert_of(rows, kernel, theta).left_out()
+        rng = np.random.default_rng(rows.digest[:_DIGEST_WORDS])
+        return nearest_rows_of(rows, kernel, theta, local).left_out(rng, rows.person)
+    return expert_of(rows, kernel, theta).left_out(rows.person)
 
 
 def draw_rows(parts: Sequence[Part], n_rows: int, rng: np.random.Generator) -> list[Int64[np.ndarray, "_"]]:

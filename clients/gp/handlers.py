@@ -368,9 +368,10 @@ def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
     for rows, shared in zip(experts, places, strict=True):
         kept = np.ones(len(rows.y), bool)
         kept[shared] = False
-        extended.append(
-            Part.of(np.concatenate([ask.shared_x, rows.x[kept]]), np.concatenate([ask.shared_y, rows.y[kept]]))
-        )
+        strangers = -1 - np.arange(len(ask.shared_y))
+        person = None if rows.person is None else np.concatenate([strangers, rows.person[kept]])
+        x, y = np.concatenate([ask.shared_x, rows.x[kept]]), np.concatenate([ask.shared_y, rows.y[kept]])
+        extended.append(Part.of(x, y, person))
     return extended
 
 

@@ -15,6 +15,7 @@ from clients.site import Site
 from numerics.gp.coarse_answers import FEWEST_ROWS, CoarseAnswer, coarse, coarse_further
 from numerics.gp.joint_answers import JointAnswer, joint_answers, pack, sizes
 from numerics.gp.sketch import Sketch, features
+from numerics.shared.folds import rows_that_hold
 
 logger = logging.getLogger("flwr")
 
@@ -101,14 +102,15 @@ def predict_points(rows: Part, points: Float64[np.ndarray, "q d"], setup: PointS
         )
     noise = rows.least_noise(setup.theta)
     prior = kernel_for(setup.kernel, rows.x.shape[1]).diagonal(np.array(setup.theta[:-1]), points)
-    answer = _protected(exact, prior, noise, site)
+    least = rows_that_hold(int(FEWEST_ROWS), rows.person)
+    answer = _protected(exact, prior, noise, site, least)
     # No outputs with this sum of squares have a larger mean: the center would refuse one that only rounding has made.
-    squares, least = (float(rows.y @ rows.y), noise)
+    squares, floor = float(rows.y @ rows.y), noise
     if rows.noise is not None:
-        squares, least = float(np.sum(rows.y**2 / rows.noise)), 1.0
-    largest = np.sqrt(answer.explained * squares / least)
-    known = (answer.explained > 0) & (exact.rows >= FEWEST_ROWS)
-    few = (further.rows < FEWEST_ROWS) | ~known
+        squares, floor = float(np.sum(rows.y**2 / rows.noise)), 1.0
+    largest = np.sqrt(answer.explained * squares / floor)
+    known = (answer.explained > 0) & (exact.rows >= least)
+    few = (further.rows < least) | ~known
     around, covariances = coarse_further(
         further.mean, further.unknown, few, noise / np.maximum(prior, np.finfo(float).tiny)
     )
@@ -143,9 +145,9 @@ def _on_the_wire(
     return directions.astype(np.float16), means.astype(np.float32), covariances.astype(np.float16)
 
 
-def _protected(sketch: Sketch, prior: Float64[np.ndarray, "q"], noise: float, site: Site) -> CoarseAnswer:
-    """Return rounded answers. Those that rest on few rows are withheld beyond ``max-lone-queries`` in a run."""
-    few = sketch.rows < FEWEST_ROWS
+def _protected(sketch: Sketch, prior: Float64[np.ndarray, "q"], noise: float, site: Site, least: int) -> CoarseAnswer:
+    """Return rounded answers. Those that rest on fewer than `least` rows are withheld beyond ``max-lone-queries``."""
+    few = sketch.rows < least
     answer = coarse(sketch.mean, sketch.explained, sketch.directions, few, prior, noise)
     lone = few & (answer.explained > 0)
     most = site.consents.number("max-lone-queries", lone_queries(site.shard.n))

@@ -57,7 +57,7 @@ def measurements_of(table: Table, config: Mapping[str, object]) -> Measurements:
                 f"{cell_name(table, name, int(large[0]))}: is beyond {LARGEST:g}, too large to calculate with",
                 "not-finite",
             )
-    return Measurements(rows.x, rows.y, rows.features, classes=rows.classes)
+    return Measurements(rows.x, rows.y, rows.features, person=rows.person, classes=rows.classes)
 
 
 def lone_queries(n_rows: int) -> int:

@@ -118,10 +118,11 @@ def _budget_lines(file: Path | None, config: Mapping[str, Any]) -> list[str]:
 def _policy_lines(file: Path, protocol: str, shard: Any, config: Mapping[str, Any]) -> list[str]:
     """Return what the policy refuses of the protocol, given the site's shard."""
     from clients.policy import Policy, PolicyError, check_lines
+    from clients.shards import persons_or_rows
     from protocols.wire.message import asks_of
 
     try:
-        n_rows = getattr(shard, "n", None)  # None: the shard is read in blocks
+        n_rows = persons_or_rows(shard)
         return check_lines(Policy.read(file.expanduser()), asks_of(protocol), n_rows, int(config.get("min-rows", 0)))
     except PolicyError as error:
         terminal.fail(str(error))

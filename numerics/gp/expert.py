@@ -11,6 +11,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import factor
+from numerics.shared.folds import Persons
 
 BLOCK = 4_000_000
 """Entries of a working array: 32 MB."""
@@ -137,11 +138,12 @@ class Expert:
         weights = solve_triangular(self._factor, whitened, lower=True, trans=1, check_finite=False)
         return FunctionalPrediction(self._whitened @ whitened, whitened, weights)
 
-    def left_out(self) -> LeftOut:
-        """Predict every row from the others.
+    def left_out(self, person: Persons = None) -> LeftOut:
+        """Predict every row from the others, or from those of other persons.
 
         With ``a = Z^-1 y``, errors are ``a / diag(Z^-1)``, their variances ``1 / diag(Z^-1)`` (Sundararajan and Keerthi
-        2001).
+        2001). Rows that are left out together have the errors ``B^-1 a`` and the covariance ``B^-1``, with their blocks
+        of a and ``B = Z^-1``.
 
         Examples
         --------
@@ -155,7 +157,14 @@ class Expert:
         weights = solve_triangular(self._factor, self._whitened, lower=True, trans=1, check_finite=False)
         lower = lapack.dtrtri(self._factor, lower=1)[0]
         diagonal = np.einsum("ij,ij->j", lower, lower)
-        return LeftOut(weights / diagonal, 1.0 / diagonal, np.arange(len(self.y)))
+        errors, variances = weights / diagonal, 1.0 / diagonal
+        if person is not None:
+            number, size = np.unique(person, return_inverse=True, return_counts=True)[1:]
+            for several in np.flatnonzero(size > 1):
+                rows = np.flatnonzero(number == several)
+                covariance = np.linalg.inv(lower[:, rows].T @ lower[:, rows])
+                errors[rows], variances[rows] = covariance @ weights[rows], covariance.diagonal()
+        return LeftOut(errors, variances, np.arange(len(self.y)))
 
     def _prediction(
         self, points: Float64[np.ndarray, "q d"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
+
+from numerics.shared.folds import OPTIONAL, Persons, of_rows
 
 LIMIT = 8.0
 """Deviations from the median beyond which an output counts as an outlier."""
@@ -30,6 +32,8 @@ class Measurements:
     part : ndarray or None
         ``(n,)`` number of each row's expert, from 0 on without gaps; None if the site is one expert, or splits its rows
         itself.
+    person : ndarray or None
+        ``(n,)`` numbers of the persons that the rows are about; None: every row is about another one.
     classes : tuple of str
         Classes that the outputs have, in order; none: they are amounts.
 
@@ -43,6 +47,7 @@ class Measurements:
     y: Float64[np.ndarray, "n"]
     features: tuple[str, ...]
     part: Int64[np.ndarray, "n"] | None = None
+    person: Persons = field(default=None, metadata=OPTIONAL)
     classes: tuple[str, ...] = ()
 
     @property
@@ -98,7 +103,8 @@ class Measurements:
         usual[rng.permutation(np.flatnonzero(usual))[:more]] = False
         # An expert may lose all its rows; numbers stay without gaps.
         part = None if self.part is None else np.unique(self.part[usual], return_inverse=True)[1].astype(np.int64)
-        return Measurements(self.x[usual], self.y[usual], self.features, part, self.classes)
+        person = of_rows(self.person, usual)
+        return Measurements(self.x[usual], self.y[usual], self.features, part, person, self.classes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,6 +98,7 @@ def center_files(config: Config, *, scenario: bool) -> dict[str, Any]:
 
 REPORT = ProtocolReport(
     question="What is the value here, and how sure are we, when every site has its own Gaussian process?",
+    test_advice="give query points with measured outputs (gp.queries, or a file _test)",
     column_keys={"target": "output", "features": "inputs", "id": "names of points"},
     answers=(
         Answer(

@@ -63,8 +63,11 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     no_iron = written(tmp_path / "no iron", north=frame(), south=frame(iron=None, iorn=frame()["iron"]), west=frame())
     no_level = written(tmp_path / "no level", north=frame(), south=frame(level=None), west=frame(level=None))
     text = written(tmp_path / "text", north=frame(), south=frame(), west=frame(iron=["low"] * N))
+    cells = written(
+        tmp_path / "cells", north=frame(iron=["", *range(1, N)]), south=frame(), west=frame(iron=[1e99] * N)
+    )
     no_test = written(tmp_path / "no test", north=frame(), south=frame(), _test=frame(level=None))
-    folders = {"good": good, "no_test": no_test, "no_iron": no_iron, "no_level": no_level, "text": text}
+    folders = {"good": good, "no_test": no_test, "no_iron": no_iron, "no_level": no_level, "text": text, "cells": cells}
     return SimpleNamespace(**folders)
 
 
@@ -192,6 +195,14 @@ MESSAGES = {
     "an input is text in a file": (
         {"protocol": "coreset", "data": "{text}", "sensitive": "sex"},
         "west.csv: column 'iron' holds text, and numbers in the others; all need the same columns as north.csv",
+    ),
+    "a cell cannot be used": (
+        {"protocol": "gp", "data": "{cells}", "target": "level"},
+        "north: line 2, column 'iron': is empty; fill it, or set missing=impute; west: line 2, column 'iron': is",
+    ),
+    "a cell cannot be used, and rows are read in blocks": (
+        {"protocol": "coreset", "data": "{cells}", "sensitive": "sex"},
+        "north: line 2, column 'iron': is empty; fill it, or set missing=impute; west: line 2, column 'iron': 1e+99",
     ),
     "the center's test rows lack the target": (
         {"protocol": "sec", "data": "{no_test}", "target": "level"},
