@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar, overload
 
@@ -47,9 +47,7 @@ def load(config: Mapping[str, object], *, whole: bool = ...) -> Table: ...
 
 
 @overload
-def load(
-    config: Mapping[str, object], other: type[T], *, used: Callable[[Table], Iterable[str]] | None = ...
-) -> Table | T: ...
+def load(config: Mapping[str, object], other: type[T]) -> Table | T: ...
 
 
 def load(
@@ -57,7 +55,6 @@ def load(
     other: type[Any] | None = None,
     *,
     whole: bool = True,
-    used: Callable[[Table], Iterable[str]] | None = None,
 ) -> Any:
     """Return what a site configured as its data.
 
@@ -72,8 +69,6 @@ def load(
         A class that the function may return as well; its instance is returned as it is.
     whole : bool
         Whether there must be two rows at least.
-    used : Callable or None
-        As of `clients.data.read_table`.
 
     Raises
     ------
@@ -95,7 +90,7 @@ def load(
         )
     data = source_of(config)
     if not is_function(data):
-        return _read_rows(data, config, whole, used)
+        return _read_rows(data, config, whole)
     answer = call(data, config)
     if isinstance(answer, other):
         return answer
@@ -125,12 +120,10 @@ def _as_table(data: str, answer: Any, whole: bool, last: str) -> Table:
     return table
 
 
-def _read_rows(
-    data: str, config: Mapping[str, object], whole: bool, used: Callable[[Table], Iterable[str]] | None = None
-) -> Table:
+def _read_rows(data: str, config: Mapping[str, object], whole: bool) -> Table:
     """Return the table of a file, or all rows of a query."""
     if not is_query(data):
-        return read_table(data, own=whole, used=used)
+        return read_table(data, own=whole)
     from clients.data.sql import MOST_ROWS, query_blocks
 
     (table,) = query_blocks(data, config, MOST_ROWS)
@@ -147,6 +140,17 @@ def _prepared(table: Table, config: Mapping[str, object]) -> Table:
     for note in done.notes:
         logger.info("%s: %s", table.source, note)
     return done.table
+
+
+@contextmanager
+def without_notes() -> Iterator[None]:
+    """Keep what was prepared out of the log: for who looks at the data of sites before a run."""
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def source_of(config: Mapping[str, object]) -> str:

@@ -461,7 +461,7 @@ def test_ensemble(csv: Callable[[str], Table]) -> None:
     assert ensemble.truth.tolist() == [0, -1, 2]
     assert ensemble.entity is not None
     assert ensemble.entity.tolist() == ["p1", "p2", "p3"]
-    assert ensemble.classifiers["class_b"].dtype == np.int64
+    assert ensemble.classifiers["class_b"].dtype == np.int8, "the smallest that holds the labels"
 
 
 def test_truth_and_id_are_no_models_whatever_the_globs_say(csv: Callable[[str], Table]) -> None:
