@@ -101,8 +101,8 @@ def test_the_answer_of_a_table_says_where_its_number_is_smallest_and_largest_and
     report = make(protocol="gp", metrics={"smse": 0.35, "smse_full": 0.28, "n_cells": 3.0}, published={}, table=TABLE)
     assert answer(report) == (
         "Together, 1 of 2 sites worked through 3 settings. Standardized mean squared error (lower is better): lowest"
-        " with rule npae (0.25), highest with rule poe (0.50 ± 0.10). It is lower than by one Gaussian process of all rows"
-        " in 1 of 3 and the same in 1. The paper has figures for 2 of them: this run's are 12 % higher in the median"
+        " with rule npae (0.25), highest with rule poe (0.50 ± 0.10). It is lower than by one Gaussian process of all"
+        " rows in 1 of 3 and the same in 1. The paper has figures for 2 of them: this run's are 12 % higher in the median"
         " (from the same to 25 % higher)."
     )
     single = make(protocol="gp", metrics={"smse": 0.5, "n_cells": 1.0}, published={}, table=TABLE[:1])
