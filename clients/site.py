@@ -223,7 +223,7 @@ class Site:
     def write_medians(self) -> None:
         """Write ``medians.csv``, by which rows to predict are prepared later; nothing where no cells are filled."""
         if medians := self.medians:
-            columns = {"column": list(medians), "median": np.array(list(medians.values()))}
+            columns: dict[str, Sequence[object]] = {"column": list(medians), "median": list(medians.values())}
             self.write("medians.csv", lambda path: path.write_bytes(encode_text(csv_text(columns))))
 
     @property
