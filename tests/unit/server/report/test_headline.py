@@ -102,8 +102,8 @@ def test_the_answer_of_a_table_says_where_its_number_is_smallest_and_largest_and
     assert answer(report) == (
         "Together, 1 of 2 sites worked through 3 settings. Standardized mean squared error (lower is better): lowest"
         " with rule npae (0.25), highest with rule poe (0.50 ± 0.10). It is lower than by one Gaussian process of all"
-        " rows in 1 of 3 and the same in 1. The paper has figures for 2 of them: this run's are 12 % higher in the median"
-        " (from the same to 25 % higher)."
+        " rows in 1 of 3 and the same in 1. The paper has figures for 2 of them: this run's are 12 % higher in the"
+        " median (from the same to 25 % higher)."
     )
     single = make(protocol="gp", metrics={"smse": 0.5, "n_cells": 1.0}, published={}, table=TABLE[:1])
     assert "error of 0.5 (lower" in answer(single), "a table of one row is a run like any other"
