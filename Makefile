@@ -36,6 +36,7 @@ test-processors: $(VENV)/installed-dev
 
 keys: $(VENV)/installed-dev
 	$(BIN)/python -m consilience.app_folder
+	$(BIN)/python -m consilience.reference
 
 faults: $(VENV)/installed-dev
 	CONSILIENCE_REWRITE_FAULTS=1 $(BIN)/python -m pytest tests/contract/test_fault_table.py

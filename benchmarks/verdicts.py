@@ -75,6 +75,25 @@ def _residual(n: int, weight: float) -> Callable[[np.random.Generator], cs.Run]:
     return draw
 
 
+def _coreset(n: int, sites: int, k: int, *, same: bool, exact: bool = False) -> Callable[[np.random.Generator], cs.Run]:
+    """Clusters at the same places everywhere, or at each site's own; two groups that lie a little apart."""
+
+    def draw(rng: np.random.Generator) -> cs.Run:
+        tables, d = {}, 5
+        common = rng.normal(0, 3, (k, d))
+        for place in range(sites):
+            centers = common if same else rng.normal(0, 3, (k, d))
+            group = rng.integers(2, size=n)
+            x = centers[rng.integers(k, size=n)] + rng.normal(size=(n, d))
+            x[:, 0] += group
+            names = {f"x{j}": x[:, j] for j in range(d)}
+            tables[f"site-{place}"] = pd.DataFrame({**names, "group": np.where(group, "f", "m")})
+        protocol = cs.Coreset(k=k, assignment="exact" if exact else "coreset")
+        return cs.run(protocol, data=tables, sensitive="group")
+
+    return draw
+
+
 WORLDS: Mapping[str, World] = {
     "sec, one relation, 12 sites of 60 rows": (_sec(60, 12, same=True), JOIN),
     "sec, a relation each, 6 sites of 300 rows": (_sec(300, 6, same=False), DO_NOT_JOIN),
@@ -85,6 +104,9 @@ WORLDS: Mapping[str, World] = {
     "residual, both matter, 1000 rows": (_residual(1000, 1.0), JOIN),
     "residual, one matters, 3000 rows": (_residual(3000, 0.0), DO_NOT_JOIN),
     "residual, other one weak, 120 rows": (_residual(120, 0.15), TOO_FEW),
+    "coreset, exact, 8 clusters everywhere, 6 sites of 100 rows": (_coreset(100, 6, 8, same=True, exact=True), JOIN),
+    "coreset, 5 clusters a site, 4 sites of 200 rows": (_coreset(200, 4, 5, same=False), DO_NOT_JOIN),
+    "coreset, exact, 4 clusters everywhere, 3 sites of 60 rows": (_coreset(60, 3, 4, same=True, exact=True), TOO_FEW),
 }
 """By name, what draws and runs a world, and the right verdict."""
 

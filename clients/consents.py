@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from clients.policy import Policy
@@ -21,6 +21,8 @@ class Consents:
         The run configuration overridden by the site's own.
     policy : Policy
         The site's.
+    rows_that_hold : Callable or None
+        Turns a number of persons into rows (`clients.site.Site.rows_that_hold`); None: every row is about another one.
 
     Examples
     --------
@@ -31,8 +33,11 @@ class Consents:
     True
     """
 
-    def __init__(self, config: Mapping[str, Any], policy: Policy) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], policy: Policy, rows_that_hold: Callable[[int], int] | None = None
+    ) -> None:
         self._config, self._policy = config, policy
+        self._rows_that_hold = rows_that_hold or policy.at_least
 
     def allows(self, key: str, run_key: str = "") -> bool:
         """Whether the site allows what `key` stands for.
@@ -80,4 +85,4 @@ class Consents:
             raise SiteFault(
                 Fault.BAD_CONFIGURATION, f"configuration: {key} must be a whole number, 1 or greater, not {value!r}"
             )
-        return self._policy.at_least(value) if floor else value
+        return self._rows_that_hold(value) if floor else value

@@ -43,6 +43,8 @@ def _feed(digest: hashlib._Hash, value: Any) -> None:
             _feed(digest, item)
     elif is_dataclass(value):
         for each in fields(value):
+            if each.metadata.get("optional") and getattr(value, each.name) is None:
+                continue
             digest.update(each.name.encode())
             _feed(digest, getattr(value, each.name))
     else:

@@ -92,6 +92,19 @@ def own_table(config: Mapping[str, Any], partition: int, partitions: int, *, sim
     return _own_table(*_own_source(config, partition, partitions, simulated=simulated))
 
 
+def persons_or_rows(own: Any) -> int | None:
+    """Return what `min-rows` counts of a shard: persons, or rows; None where rows are read in blocks.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> persons_or_rows(SimpleNamespace(n=3)), persons_or_rows(SimpleNamespace(n=3, person=[0, 0, 1]))
+    (3, 2)
+    """
+    person = getattr(own, "person", None)
+    return getattr(own, "n", None) if person is None else len(set(person))
+
+
 def forget_shards() -> None:
     """Forget all data that this process has read: after a run, or before one whose data may have changed."""
     for cached in (_listed_sites, _own_table, _own_shard, _scenario_shards, _cells):

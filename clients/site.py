@@ -22,8 +22,10 @@ from clients.keys import PrivateKeys, turns_in
 from clients.memory import Arrays, Memory, MemoryStore
 from clients.places import directory_of, earlier_directory, is_simulation
 from clients.policy import FEWEST_ROWS, Policy, policy_of
-from clients.shards import cell_settings, has_own_data, own_table, shard
-from common.files import replacing
+from clients.shards import cell_settings, has_own_data, own_table, persons_or_rows, shard
+from common.csv_text import csv_text
+from common.files import encode_text, replacing
+from numerics.shared.folds import rows_that_hold
 from protocols.settings import taken_from_run
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask
@@ -171,7 +173,7 @@ class Site:
     @property
     def consents(self) -> Consents:
         """What the site agrees to in its own configuration."""
-        return Consents(self.config, self.policy)
+        return Consents(self.config, self.policy, self.rows_that_hold)
 
     @property
     def repetition(self) -> int:
@@ -193,17 +195,36 @@ class Site:
             With the code of what is wrong with the data; or if own data have fewer rows than the policy demands.
         """
         own = shard(self.config, *partition_of(self.config), self.seed + self.repetition, simulated=self.simulated)
-        n_rows = getattr(own, "n", None)  # None: read in blocks, and the protocol has a floor of its own
+        n_rows = persons_or_rows(own)
         if n_rows is not None and self.config.get("protocol"):
-            least = self.policy.to_take_part(self.consents.number("min-rows", FEWEST_ROWS))
+            least = self.policy.to_take_part(Consents(self.config, self.policy).number("min-rows", FEWEST_ROWS))
             if n_rows < least:
-                raise SiteFault(Fault.FEW_ROWS_FOR_POLICY, f"{n_rows} rows, min-rows is {least}")
+                raise SiteFault(Fault.FEW_ROWS_FOR_POLICY, f"{n_rows} rows or persons, min-rows is {least}")
         return own
+
+    def rows_that_hold(self, least: int) -> int:
+        """Return a floor of rows, raised to the policy's; where rows are about persons, it counts these.
+
+        Of whatever rows there are so many, they are about as many persons as demanded (docs/own-data.md).
+        """
+        least = self.policy.at_least(least)
+        return least if least <= 1 else rows_that_hold(least, getattr(self.shard, "person", None))
 
     @property
     def table(self) -> Table:
         """The site's own table as it is read now."""
         return own_table(self.config, *partition_of(self.config), simulated=self.simulated)
+
+    @property
+    def medians(self) -> Mapping[str, float]:
+        """What empty cells of the site's own table are filled with, by column; empty unless `missing` asks for it."""
+        return self.table.medians if self.config.get("missing") == "impute" and self.config.get("protocol") else {}
+
+    def write_medians(self) -> None:
+        """Write ``medians.csv``, by which rows to predict are prepared later; nothing where no cells are filled."""
+        if medians := self.medians:
+            columns: dict[str, Sequence[object]] = {"column": list(medians), "median": list(medians.values())}
+            self.write("medians.csv", lambda path: path.write_bytes(encode_text(csv_text(columns))))
 
     @property
     def rng(self) -> np.random.Generator:

@@ -23,18 +23,30 @@ class LaunchError(RuntimeError):
     """Flower's programs failed; the message says what to do."""
 
 
-def environment() -> dict[str, str]:
+def environment(n_programs: int = 1) -> dict[str, str]:
     """Return the environment of Flower's programs: those of this Python first, nothing installed or sent.
 
     Flower would otherwise build a new environment for every app, send usage statistics, look for updates, and ask
     the proxy of a company network for its own loopback address.
+
+    Parameters
+    ----------
+    n_programs : int
+        How many programs with this environment share the machine. Each looks for asks ten times a second; together
+        they do so fifty times at most, since each time takes 3 ms of a processor.
+
+    Examples
+    --------
+    >>> environment()["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"], environment(50)["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"]
+    ('0.1', '1.0')
     """
     env = dict(os.environ)
     env["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), env.get("PATH", os.defpath)))
     env["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] = "1"
     env["FLWR_DISABLE_UPDATE_CHECK"] = "1"
     env.setdefault("FLWR_TELEMETRY_ENABLED", "0")
-    env.setdefault("FLWR_SUPEREXEC_TASK_POLL_INTERVAL", "0.1")  # seconds; by default 1 passes before an ask is taken up
+    # In seconds. Flower's own is 1, so that half a second passes before an ask is taken up.
+    env.setdefault("FLWR_SUPEREXEC_TASK_POLL_INTERVAL", str(max(0.1, n_programs / 50)))
     env["PYTHONUNBUFFERED"] = "1"
     env.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray will do by default, without its warning
     env["no_proxy"] = ",".join(filter(None, (env.get("no_proxy") or env.get("NO_PROXY"), "127.0.0.1")))

@@ -247,7 +247,7 @@ def federation(
                     list(threads.map(partial(tls_keys.register, env=env, deadline=started_by), commands))
                 finally:
                     threads.shutdown(cancel_futures=True)
-        env_of_nodes = {**flower_programs.environment(), **(node_env or {})}
+        env_of_nodes = {**flower_programs.environment(len(sites)), **(node_env or {})}
         for name, node in behind.items():
             guard = f"guard of {name}"
             logs[guard] = folder / name / "guard.log"

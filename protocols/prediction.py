@@ -124,6 +124,21 @@ def resolve(config: _Values) -> Config:
     return prediction.configure({**config, **taken, **given, "protocol": protocol}, given, learned)
 
 
+def predicts_new_rows(config: Mapping[str, Any]) -> bool:
+    """Whether a run predicts the sites' new rows by what an earlier run has kept.
+
+    Examples
+    --------
+    >>> predicts_new_rows({"protocol": "residual", "from": "results/1"}), predicts_new_rows({"protocol": "residual"})
+    (True, False)
+    """
+    protocol = str(config.get("protocol", ""))
+    if not protocol or not str(config.get("from", "")).strip():
+        return False
+    prediction = prediction_of(protocol)
+    return prediction is not None and prediction.new_rows and not prediction.at_center
+
+
 def prediction_of(protocol: str) -> Prediction | None:
     """Return how results of a protocol predict; None: there is no such protocol here, or its results do not."""
     if not registry.exists(protocol):

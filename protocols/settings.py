@@ -130,6 +130,9 @@ class RunSettings(Settings):
     categories: str = setting("", "values of columns of text, which become 0 and 1: 'sex=f|m; ward=a|b|*'", own=True)
     ordinal: str = setting("", "values in order: 'grade=low<mid<high', which become 0, 1, 2", own=True)
     id: str = setting("", "entity column", own=True)
+    group: str = setting(
+        "", "column of the persons: rows of one are held out together, and min-rows counts persons", own=True, data=True
+    )
     sensitive: str = setting(
         "", "sensitive columns, names or globs; their values together are a row's group", own=True, data=True
     )

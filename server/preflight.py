@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from clients.data import DataError
-from clients.data.columns import Tables, check_sites, of_each
+from clients.data.columns import Tables, check_sites, of_each, one_error
 from clients.data.preparation import prepare
 from clients.data.simulated_sites import SimulatedSites, simulated_sites
-from common.data_places import shown_place
+from clients.data.source import without_notes
+from common.data_places import GIVEN_IN_PYTHON, shown_place
 from common.results import PREDICT
 from common.settings import Config, ConfigError, SettingError, did_you_mean
 from protocols import registry
-from protocols.prediction import PredictionError, prediction_of, read_report, resolve
+from protocols.prediction import PredictionError, prediction_of, predicts_new_rows, read_report, resolve
 from protocols.settings import check_libraries, check_sums, check_task, checked, declared, run_keys
 from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
 from server.report.data import ResultsError
@@ -32,6 +33,8 @@ __all__ = ["REFUSALS", "check_columns", "preflight", "refuse_other_protocols"]
 
 REFUSALS = (CheckpointError, DataError, ResultsError, ScenarioError, SettingError)
 """What `preflight` raises: errors that the user can correct, of one sentence each."""
+_MOST_BYTES = 20_000_000
+"""Of all files together that are read before the run, half a second; a site reads larger ones when it is asked."""
 
 
 def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simulated: bool = True) -> RunPlan:
@@ -79,6 +82,10 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
     for each in [cell.settings for cell in plan.cells] or [{}]:
         check_libraries({**config, **each}, protocol)
     plan = replace(plan, n_sites=_number_of_sites(plan, n_sites, simulated=simulated))
+    if simulated and int(config["min-sites"]) > plan.n_sites:
+        raise ConfigError(
+            f"min-sites is {config['min-sites']}, and there are {plan.n_sites} sites: they would not suffice"
+        )
     if scenario is not None and scenario.data_set:
         from scenarios.datasets import DATA_SETS
 
@@ -171,6 +178,8 @@ def _sites_with_data(config: Config, wanted: int | None, *, simulated: bool) -> 
     if sites.number is not None and wanted not in (None, sites.number):
         raise ConfigError(f"{data} holds the data of {sites.number} sites, not {wanted}")
     check_columns(sites, str(config["protocol"]), config)
+    if simulated and sites.names:
+        check_rows(sites, str(config["protocol"]), config)
     return sites.number or wanted or 0
 
 
@@ -190,6 +199,39 @@ def check_columns(sites: SimulatedSites, protocol: str, config: Mapping[str, Any
             check(of_each(tables, lambda table: prepare(table, config, whole=False).table), config)
 
     check_sites(sites, prepared)
+
+
+def check_rows(sites: SimulatedSites, protocol: str, config: Mapping[str, Any]) -> None:
+    """Read all sites' rows as the sites do: tables given in Python, and files that are small together.
+
+    Parameters
+    ----------
+    sites : SimulatedSites
+        Sites with names. A function that gives the rows is not called here, since it may take long.
+
+    Raises
+    ------
+    DataError
+        One for all sites with data that the protocol cannot use.
+    """
+    if sites.paths and sum(path.stat().st_size for path in sites.paths) > _MOST_BYTES:
+        return
+    if not sites.paths and not sites.data.startswith(GIVEN_IN_PYTHON):
+        return
+    if predicts_new_rows(config) and config["missing"] == "impute":  # medians are in the sites' kept models
+        return
+    room = registry.room(protocol, "shard")
+    check, errors = getattr(room, "check_rows", room.open_shard), {}
+    with without_notes():  # each site's own log has them
+        for place, name in enumerate(sites.names):
+            try:
+                check(sites.config(place, len(sites.names), config))
+            except DataError as error:
+                errors[name] = error
+    if errors:
+        raise one_error(
+            errors, {name: str(path) for name, path in zip(sites.names, sites.paths or sites.names, strict=True)}
+        )
 
 
 def _no_data(plan: RunPlan) -> SettingError:

@@ -84,6 +84,7 @@ def influence(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
 def unseen_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks at all sites' files before the run, as nobody can where the sites are real."""
     monkeypatch.setattr("server.preflight.check_sites", lambda sites, check: None)
+    monkeypatch.setattr("server.preflight.check_rows", lambda sites, protocol, config: None)
 
 
 @pytest.fixture

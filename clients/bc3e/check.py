@@ -76,9 +76,11 @@ def _e_step(ensemble: Ensemble, k: int) -> Work:
     }
 
     def run(m: int) -> object:
-        part = ensemble.rows(order[:m])
-        start = add_alpha(np.ones(k), cold_start(part.classifiers, part.clusterings, m, k, _BITS), _BITS)
-        return e_step(np.ones(k), tables, part.classifiers, part.clusterings, start, EStepSettings(_BITS))
+        distinct = ensemble.rows(order[:m]).distinct
+        part, counts = distinct.part, distinct.counts
+        start = add_alpha(np.ones(k), cold_start(part.classifiers, part.clusterings, part.n, k, _BITS), _BITS)
+        settings = EStepSettings(_BITS)
+        return e_step(np.ones(k), tables, part.classifiers, part.clusterings, start, settings, counts=counts)
 
     return Work(run, (1.0, 1.0), first=1000)
 

@@ -62,7 +62,7 @@ def agree_on(shared: Int64[np.ndarray, "s"], site: Site) -> None:
         )
 
 
-def told_labels(part: Ensemble, names: Collection[str], site: Site) -> Ensemble:
+def told_labels(part: Ensemble, counts: Int64[np.ndarray, "n"], names: Collection[str], site: Site) -> Ensemble:
     """Return the labels of private instances that may enter sums; those of rare clusters count as missing.
 
     The number of clusters that are withheld is kept in the memory. A scenario's sites withhold nothing.
@@ -70,7 +70,9 @@ def told_labels(part: Ensemble, names: Collection[str], site: Site) -> Ensemble:
     Parameters
     ----------
     part : Ensemble
-        Labels of the private instances.
+        Labels of the private instances, those with equal labels as one.
+    counts : ndarray
+        ``(n,)``: how many instances have the labels of each.
     names : collection of str
         Clusterings, and confusion matrices, whose sums leave the site.
     site : Site
@@ -79,8 +81,8 @@ def told_labels(part: Ensemble, names: Collection[str], site: Site) -> Ensemble:
     if not site.config.get("protocol"):
         return part
     if (fewest := site.consents.number("min-combination", 1)) > 1:
-        part = without_rare_combinations(part, fewest)
-    part, withheld = without_rare_clusters(part, names, site.policy.private_floor(FEWEST_IN_CLUSTER))
+        part = without_rare_combinations(part, fewest, counts)
+    part, withheld = without_rare_clusters(part, names, site.policy.private_floor(FEWEST_IN_CLUSTER), counts)
     site.memory["withheld"] = np.array(withheld)
     return part
 

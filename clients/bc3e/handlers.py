@@ -241,7 +241,8 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
         site.memory[f"table/{name}"] = table
     site.memory["settings"] = np.array([ask.grid_bits, ask.smoothing, ask.draws])
 
-    part = told_labels(state.private_part(), set(tables) - set(state.own), site)
+    distinct = state.private_part().distinct
+    part = told_labels(distinct.part, distinct.counts, set(tables) - set(state.own), site)
     settings = EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps, ask.draws)
     start, classes = _initial_gamma(ask, site, part)
     # This check comes after those for a lost memory, so that the center can send the setup again.
@@ -249,7 +250,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
         raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
     check_step(ask, site)
     gamma, contribution = e_step(
-        ask.alpha, tables, part.classifiers, part.clusterings, start, settings, threads(), classes
+        ask.alpha, tables, part.classifiers, part.clusterings, start, settings, threads(), classes, distinct.counts
     )
     site.memory["gamma"] = gamma
     site.memory["decisions"] = decisions(gamma, ask.alpha if ask.draws else np.zeros(0))
@@ -266,7 +267,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
         ),
         contribution.log_theta,
         contribution.bound,
-        int(np.count_nonzero(site.memory["decisions"] != site.memory["decisions-before"])),
+        int(distinct.counts[site.memory["decisions"] != site.memory["decisions-before"]].sum()),
     )
 
 
@@ -381,7 +382,7 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     private = state.recall("gamma" if ask.accepted else "gamma-before")
     gamma = np.empty((len(private), shard.n))
     mask = state.private()
-    gamma[:, mask] = private
+    gamma[:, mask] = private if predicts else private[:, state.private_part().distinct.of_row]
     gamma[:, state.shared] = ask.gamma
     commit_to(f"conclude {site.repetition}", site, ask, gamma)
     theta = class_probabilities(gamma, ask.alpha)

@@ -158,12 +158,14 @@ def _converge(
     shard: Ensemble, alpha: Float64[np.ndarray, "k"], tables: Tables, settings: EStepSettings
 ) -> Float64[np.ndarray, "k n"]:
     """Iterate the E-step at fixed parameters from the cold start, and return gamma."""
-    start = cold_start(shard.classifiers, shard.clusterings, shard.n, len(alpha), settings.bits)
-    names = table_names(shard.classifiers, shard.clusterings, confusion=settings.draws > 0)
+    distinct = shard.distinct
+    part = distinct.part
+    start = cold_start(part.classifiers, part.clusterings, part.n, len(alpha), settings.bits)
+    names = table_names(part.classifiers, part.clusterings, confusion=settings.draws > 0)
     likelihoods = {name: likelihood_table(tables[name]) for name in names}
     gamma = add_alpha(alpha, start, settings.bits)
-    gamma, _ = e_step(alpha, likelihoods, shard.classifiers, shard.clusterings, gamma, settings, threads())
-    return gamma
+    gamma, _ = e_step(alpha, likelihoods, part.classifiers, part.clusterings, gamma, settings, threads())
+    return gamma[:, distinct.of_row]
 
 
 def _known_part(shard: Ensemble, k: int, tables: Tables, *, level: int = logging.WARNING) -> Ensemble:

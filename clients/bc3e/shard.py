@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int
 
 from clients.data import (
     DataError,
@@ -19,8 +21,11 @@ from clients.data import (
     setting,
     split_patterns,
 )
+from clients.data.blocks import parquet_tables
 from clients.data.columns import Tables, of_each
 from clients.data.entities import entity_names
+from clients.data.files import data_file, parquet_schema
+from clients.data.preparation import is_wanted
 from numerics.bc3e.ensemble import Ensemble, Labels
 from numerics.bc3e.reliability import is_confusion
 
@@ -52,7 +57,31 @@ def open_shard(config: Mapping[str, object]) -> Ensemble:
     DataError
         As `clients.data.load` and `ensemble_from_table`; or if a classifier has a name that the report uses.
     """
-    return labels_of(load(config, Ensemble, used=lambda table: _used_columns(table, config)), config)
+    path = Path(setting(config, "data"))
+    if path.name.lower().endswith(".parquet") and not is_wanted(config):
+        return labels_of(_ensemble_in_blocks(data_file(path), config), config)
+    return labels_of(load(config, Ensemble), config)
+
+
+def _ensemble_in_blocks(path: Path, config: Mapping[str, object]) -> Ensemble:
+    """Read the labels in a Parquet file; one block of rows is in memory at a time, beside the labels of all."""
+    schema, n = parquet_schema(path)
+    classes, clusters, truth, entity = _roles(schema, config)
+    models = [*classes, *clusters]
+    own = {**config, "id": ""}
+    parts, cells = [], []
+    for table in parquet_tables(path, [*models, *([truth] if truth else [])], [entity] if entity else []):
+        parts.append(ensemble_from_table(table, own, n=n))
+        if entity:
+            cells.append(table.column(entity))
+    names = replace(schema, columns={entity: np.concatenate(cells)}) if entity else None
+    return Ensemble(
+        n=n,
+        classifiers={name: np.concatenate([part.classifiers[name] for part in parts]) for name in parts[0].classifiers},
+        clusterings={name: np.concatenate([part.clusterings[name] for part in parts]) for name in parts[0].clusterings},
+        truth=np.concatenate([part.truth for part in parts if part.truth is not None]) if truth else None,
+        entity=entity_names(names, entity)[0] if names else None,
+    )
 
 
 def labels_of(loaded: Table | Ensemble, config: Mapping[str, object]) -> Ensemble:
@@ -68,7 +97,9 @@ def labels_of(loaded: Table | Ensemble, config: Mapping[str, object]) -> Ensembl
     return ensemble
 
 
-def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: int | None = None) -> Ensemble:
+def ensemble_from_table(
+    table: Table, config: Mapping[str, object], n_classes: int | None = None, n: int | None = None
+) -> Ensemble:
     """Return the labels that a site's classifiers and clusterings gave to its instances.
 
     A column of integers from 0 up has the hard labels of a model; an empty cell is no label. Columns ``NAME:0``,
@@ -86,6 +117,8 @@ def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: i
         column `truth` may be missing.
     n_classes : int or None
         Number of classes if the run fixes it; otherwise None or 0.
+    n : int or None
+        Number of rows of the whole table, if this is a part of it.
 
     Returns
     -------
@@ -101,15 +134,16 @@ def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: i
     --------
     >>> table = Table("wine", {"class_svm": np.array([0.0, np.nan]), "cluster_a": np.array([2, 0])})
     >>> ensemble = ensemble_from_table(table, {})
-    >>> ensemble.classifiers, ensemble.clusterings
-    ({'class_svm': array([ 0, -1])}, {'cluster_a': array([2, 0])})
+    >>> ensemble.classifiers["class_svm"].tolist(), ensemble.clusterings["cluster_a"].tolist()
+    ([0, -1], [2, 0])
     """
     classes, clusters, truth, entity = _roles(table, config)
+    most = max(_MOST_LABELS, 10 * (n or table.n))
     return Ensemble(
         n=table.n,
-        classifiers=_models(table, classes, n_classes or None),
-        clusterings=_models(table, clusters, None),
-        truth=_hard(table, truth, n_classes or None) if truth else None,
+        classifiers=_models(table, classes, n_classes or None, most),
+        clusterings=_models(table, clusters, None, most),
+        truth=_hard(table, truth, n_classes or most) if truth else None,
         entity=entity_names(table, entity)[0] if entity else None,
     )
 
@@ -145,11 +179,6 @@ def _roles(table: Table, config: Mapping[str, object]) -> tuple[list[str], list[
     return classes, clusters, truth, entity
 
 
-def _used_columns(table: Table, config: Mapping[str, object]) -> list[str]:
-    classes, clusters, truth, entity = _roles(table, config)
-    return [*classes, *clusters, *(name for name in (truth, entity) if name)]
-
-
 def _model_columns(table: Table, patterns: str, roles: set[str]) -> list[str]:
     """Return the columns that match `patterns`, without those that have another role."""
     for name in split_patterns(patterns):
@@ -161,7 +190,7 @@ def _model_columns(table: Table, patterns: str, roles: set[str]) -> list[str]:
     return [name for name in match_columns(table, patterns) if name not in roles]
 
 
-def _models(table: Table, columns: Sequence[str], n_classes: int | None) -> dict[str, Labels]:
+def _models(table: Table, columns: Sequence[str], n_classes: int | None, most: int) -> dict[str, Labels]:
     """Return labels by model, in the order of the models' names."""
     groups: dict[str, dict[int, str]] = {}
     for column in columns:
@@ -177,15 +206,14 @@ def _models(table: Table, columns: Sequence[str], n_classes: int | None) -> dict
                 "bad-shape",
             )
         if not SOFT_COLUMN.fullmatch(column):
-            models[column] = _hard(table, column, n_classes)
+            models[column] = _hard(table, column, n_classes or most)
     return dict(sorted(models.items()))
 
 
-def _hard(table: Table, name: str, n_classes: int | None) -> Int64[np.ndarray, "n"]:
-    """Return ``(n,)`` integers from 0 up, and -1 for an empty cell."""
+def _hard(table: Table, name: str, limit: int) -> Int[np.ndarray, "n"]:
+    """Return ``(n,)`` integers from 0 up, below `limit`, and -1 for an empty cell, in the smallest type for them."""
     labels = numeric(table, name, allow_missing=True)
     known = ~np.isnan(labels)
-    limit = n_classes or max(_MOST_LABELS, 10 * table.n)
     bad = known & ((labels < 0) | (labels >= limit) | (labels != np.floor(labels)))
     for row in np.flatnonzero(bad)[:1]:
         raise DataError(
@@ -193,7 +221,8 @@ def _hard(table: Table, name: str, n_classes: int | None) -> Int64[np.ndarray, "
             f"{limit - 1}, or leave the cell empty if there is no label",
             "label-out-of-range",
         )
-    return np.where(known, labels, -1).astype(np.int64)
+    whole = np.where(known, labels, -1)
+    return whole.astype(np.min_scalar_type(-1 - int(whole.max(initial=0))))
 
 
 def _soft(table: Table, name: str, group: Mapping[int, str], n_classes: int | None) -> Float64[np.ndarray, "n k"]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float64, Int, Int64, UInt8
 
+from clients.coreset.alone import compare_alone
 from clients.coreset.refinement import center_sums
 from clients.coreset.rows import (
     SummarizedRows,
@@ -38,6 +39,8 @@ from protocols.coreset.payloads import (
     MOST_PRICED,
     MOST_REFINED,
     Assign,
+    Compare,
+    Compared,
     Construction,
     Counted,
     Masses,
@@ -214,6 +217,36 @@ def assign(ask: Assign, site: Site) -> Counted:
     rows = _rows(ask, site)
     _commit_to(site, "clustering", ask.centers, ask.scale)
     _commit_to(site, "assignment", ask)
+    _check_shares(ask, rows)
+    with single_threaded():
+        labels = follow_points(rows, PointMasses(ask.point, ask.center, ask.mass))
+        return Counted(_conclude(rows, labels, site))
+
+
+@answers(Compare)
+def compare(ask: Compare, site: Site) -> Compared:
+    """Answer with the cost of rows left out of the site's own fair clusters, and of the joint ones."""
+    if not len(ask.point):
+        _check_consent(site)
+    rows = _rows(ask, site)
+    _commit_to(site, "clustering", ask.centers, ask.scale)
+    _commit_to(site, "comparison", ask)
+    k, shape = len(ask.centers), (len(ask.groups), len(ask.centers))
+    if ask.sizes.shape != (k,) or ask.sizes.min() < 0 or ask.shift.shape != shape or not 0 < ask.alpha <= 1:
+        raise SiteFault(Fault.MALFORMED_ASK, "sizes, prices or alpha do not fit these groups and centers")
+    if np.abs(ask.shift).max() > LARGEST_SUM:
+        raise SiteFault(Fault.MALFORMED_ASK, "a price is out of range")
+    if len(ask.point):
+        _check_shares(ask, rows)
+        if (np.bincount(ask.center, ask.mass, k) > ask.sizes).any():
+            raise SiteFault(Fault.MALFORMED_ASK, "a cluster of all sites has fewer rows than this site's")
+    # The same rows and folds in all runs.
+    with single_threaded():
+        return compare_alone(rows, ask, np.random.default_rng(_first_rows(site.shard).tolist()))
+
+
+def _check_shares(ask: Assign | Compare, rows: SummarizedRows) -> None:
+    """Refuse shares of the points that are not those of the site's rows."""
     weights = rows.weights()
     if not ((ask.point >= 0) & (ask.center >= 0) & (ask.center < len(ask.centers))).all():
         raise SiteFault(Fault.MALFORMED_ASK, "a share names a point or a center that does not exist")
@@ -222,9 +255,6 @@ def assign(ask: Assign, site: Site) -> Counted:
     totals = np.bincount(ask.point, ask.mass, minlength=len(weights)).astype(np.int64)
     if (ask.mass <= 0).any() or not np.array_equal(totals, weights):
         raise SiteFault(Fault.DATA_CHANGED, "the shares do not add up to the weights of the points")
-    with single_threaded():
-        labels = follow_points(rows, PointMasses(ask.point, ask.center, ask.mass))
-        return Counted(_conclude(rows, labels, site))
 
 
 @answers(Price)
@@ -317,7 +347,7 @@ def _check_tables(ask: Price, rows: SummarizedRows, site: Site) -> None:
         raise SiteFault(Fault.MALFORMED_ASK, "more centers or tables of prices than this site answers")
 
 
-def _rows(ask: Assign | Price | Settle, site: Site) -> SummarizedRows:
+def _rows(ask: Assign | Compare | Price | Settle, site: Site) -> SummarizedRows:
     """Return the site's rows with the point of each; compute the points again if the memory has lost them."""
     shard: GroupedRows = site.shard
     if ask.centers.shape[1] != len(shard.features) or not len(ask.centers) or not ask.groups:
@@ -342,4 +372,5 @@ def _conclude(rows: SummarizedRows, labels: Int[np.ndarray, "n"], site: Site) ->
     counts = count_rows(rows, labels)
     if site.config.get("protocol"):
         site.write("clusters.csv", partial(write_clusters, rows, labels))
+        site.write_medians()
     return counts

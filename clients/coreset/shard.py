@@ -17,7 +17,7 @@ from clients.shards import logged_fault
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from protocols.coreset.payloads import LARGEST
 
-__all__ = ["keep_shard", "open_shard", "read_shard"]
+__all__ = ["check_rows", "keep_shard", "open_shard", "read_shard"]
 
 BUNDLES = 4000
 """Locations of the bundles of own rows. Points are unions of bundles, so those of two runs differ by whole bundles."""
@@ -56,7 +56,8 @@ def open_rows(config: Mapping[str, object]) -> GroupedRows:
         Run configuration overridden by the node configuration. ``data``: as for `open_blocks`. ``sensitive``: names or
         globs of the columns of groups; a group's name is the text of the cell (``Female``, ``1``), and with several
         columns ``race=White, sex=Female``. ``features``: names or globs of the coordinates; by default, every column
-        that holds numbers in the first block and has no other role (``target``, ``id``, ``sensitive``, ``truth``).
+        that holds numbers in the first block and has no other role (``target``, ``id``, ``sensitive``, ``truth``,
+        ``group``).
         ``id``: the rows' names, which may repeat.
 
     Returns
@@ -90,6 +91,12 @@ def open_shard(config: Mapping[str, object]) -> GroupedRows:
     return GroupedRows(rows.features, blocks, rows.quick)
 
 
+def check_rows(config: Mapping[str, object]) -> None:
+    """Read a site's own rows block by block; settings and errors are those of `open_rows` and its blocks."""
+    for _ in open_rows(config).blocks():
+        pass
+
+
 def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
     """Refuse tables of sites that cannot be clustered together: all need the same sensitive columns and features."""
 
@@ -116,14 +123,14 @@ def roles_of(schema: Table, config: Mapping[str, object]) -> Roles:
     entity = setting(config, "id")
     if entity:
         schema.column(entity)
-    others = {name: role for role in ("target", "truth") if (name := setting(config, role))}
+    others = {name: role for role in ("target", "truth", "group") if (name := setting(config, role))}
     roles = others | dict.fromkeys(sensitive, "sensitive") | ({entity: "id"} if entity else {})
     if entity in sensitive:
         raise _two_roles(entity, "id", "sensitive")
     patterns = setting(config, "features")
     named = split_patterns(patterns)
     for name in named:
-        if roles.get(name) in ("id", "sensitive"):
+        if roles.get(name) in ("id", "sensitive", "group"):
             raise _two_roles(name, "one of features", roles[name])
     if patterns:
         features = [name for name in match_columns(schema, patterns) if name in named or name not in roles]

@@ -160,7 +160,7 @@ def _two_rows(source: str, tables: Iterator[Table]) -> Iterator[Table]:
 def _file_reader(path: Path) -> _Read:
     name = path.name.lower()
     if name.endswith(".parquet"):
-        return partial(_parquet_tables, path)
+        return partial(parquet_tables, path)
     if name.endswith(".npz"):
         return partial(_npz_tables, path)
     return partial(_csv_tables, path)
@@ -174,7 +174,8 @@ def _csv_tables(path: Path, numbers: _Names | None, text: _Names) -> Iterator[Ta
             yield make_table(str(path), columns.items(), part.first_line, part.lines, whole=False)
 
 
-def _parquet_tables(path: Path, numbers: _Names | None, text: _Names) -> Iterator[Table]:
+def parquet_tables(path: Path, numbers: _Names | None, text: _Names) -> Iterator[Table]:
+    """Yield the rows of a Parquet file a block at a time; parameters as of `Blocks.tables`."""
     with open_parquet(path) as (file, names):
         wanted = _select_names(names, numbers, text)
         before = 0

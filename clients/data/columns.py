@@ -54,7 +54,10 @@ def one_error(errors: Mapping[str, DataError], sources: Mapping[str, str]) -> Da
     first = next(iter(errors.values()))
     if len(errors) == 1:
         return first
-    said = {name: str(error).removeprefix(f"{sources[name]}: ") for name, error in errors.items()}
+    said = {
+        name: str(error).removeprefix(f"{sources[name]}: ").removeprefix(f"{sources[name]}, ")
+        for name, error in errors.items()
+    }
     if said[next(iter(said))].startswith("configuration: ") and len(set(said.values())) == 1:
         return first  # not about a file
     return DataError(_first(group_messages(said.items())), first.code)

@@ -8,7 +8,7 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 from clients.data.bombs import GzipText, npz_bytes, parquet_bytes, refuse_bomb
-from clients.data.table import DataError, Table, check_names, frame_columns, make_table
+from clients.data.table import DataError, Table, check_names, check_rows, frame_columns, make_table
 from common.extras import MissingLibraryError, require
 from protocols.wire.faults import usable_name
 
@@ -43,7 +43,6 @@ def read_table(
     *,
     own: bool = True,
     text: Sequence[str] = (),
-    used: Callable[[Table], Iterable[str]] | None = None,
 ) -> Table:
     r"""Return the table in a site's file.
 
@@ -61,8 +60,6 @@ def read_table(
     text : sequence of str
         Names or globs of columns of a CSV file that are read as text whatever they hold; those that match no column are
         ignored.
-    used : Callable or None
-        Given a table without rows, names the columns that are wanted; a Parquet file's others are not read.
 
     Raises
     ------
@@ -81,7 +78,7 @@ def read_table(
     path = data_file(path)
     name = path.name.lower()
     if name.endswith(".parquet"):
-        return _read_parquet(path, own, used)
+        return _read_parquet(path, own)
     if name.endswith(".npz"):
         return _read_npz(path, own)
     with open_csv(path) as file:
@@ -379,11 +376,22 @@ def open_parquet(path: Path) -> Iterator[tuple[ParquetFile, list[str]]]:
         raise DataError(f"{path}: is not a proper Parquet file: {reason}", "unreadable") from error
 
 
-def _read_parquet(path: Path, own: bool, used: Callable[[Table], Iterable[str]] | None) -> Table:
+def parquet_schema(path: Path) -> tuple[Table, int]:
+    """Return the columns of a site's own Parquet file without a row, and its number of rows.
+
+    Raises
+    ------
+    DataError
+        As `open_parquet`, and if there are fewer than two rows.
+    """
     with open_parquet(path) as (file, names):
-        if used is not None:
-            wanted = set(used(empty_table(path, file, names)))
-            names = [name for name in names if name in wanted]
+        n = int(file.metadata.num_rows)
+        check_rows(str(path), n)
+        return empty_table(path, file, names), n
+
+
+def _read_parquet(path: Path, own: bool) -> Table:
+    with open_parquet(path) as (file, names):
         # Column by column, each freed in Arrow once it is converted: one copy of the data, not three.
         frame = file.read(names).select(names).to_pandas(ignore_metadata=True, split_blocks=True, self_destruct=True)
     return make_table(str(path), frame_columns(frame), whole=own)

@@ -214,7 +214,7 @@ def _persons(table: Table, config: Mapping[str, object]) -> Iterator[str]:
         if repeated:
             yield (
                 f"{name!r}: {repeated} of {len(counts)} names have several rows; rows of one person on both sides of a"
-                " hold-out make errors look small"
+                f" hold-out make errors look small: set group={name!r}"
             )
 
 

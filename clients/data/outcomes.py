@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float64, Int64, Shaped
 
 from clients.data.entities import entity_names
+from clients.data.persons import persons_of
+from clients.data.preparation import text_of
 from clients.data.table import DataError, Table, cell_name, numeric, quote, setting
+from clients.data.target import Target, class_names, read_target
 from clients.data.testset import center_source, center_table
+from numerics.shared.classes import places_of
+from protocols.classes import ClassListError, agree_on_classes
 
 
 class CenterOutcomes(NamedTuple):
@@ -20,22 +25,30 @@ class CenterOutcomes(NamedTuple):
     Attributes
     ----------
     y : ndarray
-        ``(n,)`` finite outcomes; NaN where an outcome is to be predicted and is not known.
+        ``(n,)`` finite outcomes, or places of `classes`; NaN where an outcome is to be predicted and is not known.
     entity : ndarray or None
         ``(n,)`` names of the entities as text, each once; None: entities go by their row.
     n_test : int
         Number of test rows, which are the last; nothing is learned from them.
     entity_kind : str
         ``number`` or ``text``: what the column of names holds; empty without one.
+    person : ndarray or None
+        ``(n,)`` persons that the entities belong to, if ``group`` names their column.
+    classes : tuple of str
+        Names of the classes, in order; empty for amounts.
     """
 
     y: Float64[np.ndarray, "n"]
     entity: Shaped[np.ndarray, "n"] | None
     n_test: int
     entity_kind: str
+    person: Int64[np.ndarray, "n"] | None = None
+    classes: tuple[str, ...] = ()
 
 
-def center_outcomes(config: Mapping[str, object], *, by_row: bool) -> CenterOutcomes | None:
+def center_outcomes(
+    config: Mapping[str, object], *, by_row: bool, tasks: Collection[str] = ("regression",), known: Sequence[str] = ()
+) -> CenterOutcomes | None:
     """Return the outcomes in the center's own files; None where it has no file.
 
     Parameters
@@ -49,6 +62,10 @@ def center_outcomes(config: Mapping[str, object], *, by_row: bool) -> CenterOutc
 
     by_row : bool
         Whether entities go by their row even where ``id`` names a column.
+    tasks : collection of str
+        What the protocol can learn, as in `clients.data.target.read_target`.
+    known : sequence of str
+        Classes of the run that has learned, of which outcomes of rows to predict are.
 
     Raises
     ------
@@ -64,16 +81,25 @@ def center_outcomes(config: Mapping[str, object], *, by_row: bool) -> CenterOutc
             "file that holds them, or put it beside the other file as _labels",
             "bad-configuration",
         )
-    parts = [_read(source, config, predicting=predicting, by_row=by_row) for source in (labels, held_out) if source]
+    sources = [source for source in (labels, held_out) if source]
+    parts = [_read(source, config, tasks, known, predicting=predicting, by_row=by_row) for source in sources]
     if not parts:
         return None
+    classes = tuple(known)
+    if not predicting:
+        try:
+            classes = agree_on_classes({part.table.source: part.classes for part in parts}, setting(config, "target"))
+        except ClassListError as error:
+            raise DataError(str(error), "bad-shape") from error
     if len(parts) == 2:
         _check_apart(*parts)
     return CenterOutcomes(
-        y=np.concatenate([part.y for part in parts]),
+        y=np.concatenate([part.in_list(classes) for part in parts]),
         entity=None if parts[0].entity is None else np.concatenate([part.entity for part in parts]),
         n_test=len(parts[-1].y) if held_out else 0,
         entity_kind=parts[0].kind,
+        person=None if predicting else _persons(parts, config),
+        classes=classes,
     )
 
 
@@ -86,27 +112,83 @@ class _Part:
     y: Float64[np.ndarray, "n"]
     entity: Shaped[np.ndarray, "n"] | None
     kind: str
+    classes: tuple[str, ...]
+
+    def in_list(self, classes: Sequence[str]) -> Float64[np.ndarray, "n"]:
+        """Return the outcomes, as places in a longer list of classes."""
+        if not self.classes:
+            return self.y
+        known = np.isfinite(self.y)
+        y = self.y.copy()
+        y[known] = places_of(self.classes, classes)[y[known].astype(np.int64)]
+        return y
 
     def cell(self, row: int) -> str:
         return cell_name(self.table, self.id, row)
 
 
-def _read(source: str, config: Mapping[str, object], *, predicting: bool, by_row: bool) -> _Part:
+def _read(
+    source: str,
+    config: Mapping[str, object],
+    tasks: Collection[str],
+    known: Sequence[str],
+    *,
+    predicting: bool,
+    by_row: bool,
+) -> _Part:
     table = center_table(source, config)
     target, id_column = setting(config, "target"), setting(config, "id")
-    if target and (not predicting or target in table.columns):
-        y = numeric(table, target, allow_missing=predicting)
-    elif predicting:
-        y = np.full(table.n, np.nan)
+    if predicting:
+        outcome = _to_predict(table, target, known)
+    elif target:
+        outcome = read_target(table, config, tasks)
     else:
         raise DataError(
             f"configuration: target is not set; name the outcome's column of {table.source}, one of "
             f"{quote(table.columns)}",
             "bad-configuration",
         )
-    if not id_column or by_row:
-        return _Part(table, id_column, y, None, "")
-    return _Part(table, id_column, y, *entity_names(table, id_column))
+    entity, kind = entity_names(table, id_column) if id_column and not by_row else (None, "")
+    return _Part(table, id_column, outcome.y, entity, kind, outcome.classes)
+
+
+def _to_predict(table: Table, target: str, known: Sequence[str]) -> Target:
+    """Return the outcomes of rows to predict, NaN where they are not known."""
+    if not target or target not in table.columns:
+        return Target(np.full(table.n, np.nan), ())
+    if not known:
+        return Target(numeric(table, target, allow_missing=True), ())
+    cells = table.column(target)
+    empty = np.array([cell is None or cell != cell or str(cell).strip() == "" for cell in cells.tolist()], bool)
+    places = {label: place for place, label in enumerate(known)}
+    y = np.full(table.n, np.nan)
+    rows = np.flatnonzero(~empty)
+    for row, label in zip(rows.tolist(), class_names(table, target, rows), strict=True):
+        if label not in places:
+            raise DataError(
+                f"{cell_name(table, target, row)}: the run that has learned had no class {label!r}; it had"
+                f" {quote(known)}",
+                "label-out-of-range",
+            )
+        y[row] = places[label]
+    return Target(y, tuple(known))
+
+
+def _persons(parts: Sequence[_Part], config: Mapping[str, object]) -> Int64[np.ndarray, "n"] | None:
+    """Return the persons of all rows; refuse one that is in both files."""
+    name = setting(config, "group")
+    if not name:
+        return None
+    if len(parts) == 2:
+        known, tested = (set(text_of(part.table.column(name))) for part in parts)
+        if both := sorted(known & tested - {""}):
+            raise DataError(
+                f"{parts[1].table.source}, column {name!r}: {both[0][:20]!r} is in {parts[0].table.source}, too; a"
+                " person is learned from or tested on, so leave their rows out of one file",
+                "duplicate-entity",
+            )
+    columns = [part.table.column(name).astype(object) for part in parts]
+    return persons_of(Table(parts[0].table.source, {name: np.concatenate(columns)}, parts[0].table.first_line), config)
 
 
 def _check_apart(learned: _Part, tested: _Part) -> None:

@@ -16,7 +16,10 @@ from jaxtyping import Bool, Float64, Shaped
 
 from clients.data.table import GLOB, NUMBER, UNKNOWN, DataError, Table, cell_name, quote, setting, split_patterns
 
-KEYS = ("missing", "indicators", "categories", "ordinal")
+SEPARATORS = {"categories": "|", "ordinal": "<"}
+"""What stands between the values of a column, by key."""
+
+KEYS = ("missing", "indicators", *SEPARATORS)
 """Settings that ask for a preparation."""
 MISSING = ("refuse", "drop", "impute")
 MOST_VALUES = 50
@@ -126,6 +129,57 @@ def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -
     if whole and way != "refuse":
         table = _complete(table, config, way, notes)
     return Prepared(table, notes)
+
+
+def prepare_new_rows(table: Table, config: Mapping[str, object], medians: Mapping[str, float]) -> Table:
+    """Return rows to predict, prepared as the rows were that a model was learned from. No row is left out.
+
+    Parameters
+    ----------
+    table : Table
+        As it was read. Columns that the settings name may be missing: what is to be predicted may need others only.
+    config : Mapping
+        As of `prepare`.
+    medians : Mapping
+        `Table.medians` of the rows that were learned from: they fill empty cells, not those of the new rows.
+
+    Examples
+    --------
+    >>> table = Table("new.csv", {"age": np.array(["NA"], object), "sex": np.array(["m"], object)}, 2)
+    >>> done = prepare_new_rows(table, {"missing": "impute", "categories": "sex=f|m"}, {"age": 41.0})
+    >>> {name: cells.tolist() for name, cells in done.columns.items()}
+    {'age': [41.0], 'sex=f': [0.0], 'sex=m': [1.0]}
+    """
+    here = {
+        "indicators": " ".join(name for name in split_patterns(setting(config, "indicators")) if name in table.columns),
+        "categories": _of_columns(setting(config, "categories"), table),
+        "ordinal": _of_columns(setting(config, "ordinal"), table),
+    }
+    return filled(prepare(table, {**config, **here}, whole=False).table, medians)
+
+
+def filled(table: Table, medians: Mapping[str, float]) -> Table:
+    """Fill the empty cells of columns of numbers that have a median.
+
+    Examples
+    --------
+    >>> filled(Table("new.csv", {"age": np.array([np.nan, 30.0])}), {"age": 41.0}).columns["age"].tolist()
+    [41.0, 30.0]
+    """
+    columns = dict(table.columns)
+    for name in medians.keys() & columns.keys():
+        missing = _is_missing(columns[name])
+        if missing.all():
+            columns[name] = np.full(table.n, medians[name])
+        elif columns[name].dtype.kind == "f":
+            columns[name] = np.where(missing, medians[name], columns[name])
+    return replace(table, columns=columns)
+
+
+def _of_columns(text: str, table: Table) -> str:
+    """Return the parts of ``categories`` or ``ordinal`` whose columns a table has."""
+    parts = [part for part in text.split(";") if part.partition("=")[0].strip() in table.columns]
+    return ";".join(parts)
 
 
 # --- Cells --------------------------------------------------------------------------------------------------------
@@ -270,11 +324,12 @@ def _complete(table: Table, config: Mapping[str, object], way: str, notes: list[
             notes.append(f"{n} of {table.n} rows left out: a number is missing in {names}")
         missing = {}
     columns = {name: cells[keep] for name, cells in table.columns.items()}
+    medians = _medians(table, {name: columns[name] for name in used}) if way == "impute" else {}
     for name, cells in missing.items():
-        columns[name] = _imputed(table, name, columns[name])
+        columns[name] = np.where(cells[keep], medians[name], columns[name])
         notes.append(f"{name!r}: {int(cells[keep].sum())} of {int(keep.sum())} cells filled with the median")
     lines = table.lines if table.lines is not None else np.arange(table.n) + table.first_line
-    return replace(table, columns=columns, lines=None if keep.all() else lines[keep])
+    return replace(table, columns=columns, lines=None if keep.all() else lines[keep], medians=medians)
 
 
 def _used_columns(table: Table, config: Mapping[str, object]) -> list[str]:
@@ -288,13 +343,14 @@ def _used_columns(table: Table, config: Mapping[str, object]) -> list[str]:
     ]
 
 
-def _imputed(table: Table, name: str, cells: Cells) -> Float64[np.ndarray, "n"]:
-    from sklearn.impute import SimpleImputer  # importing it takes a while
-
-    if np.isnan(cells).all():
-        raise DataError(f"{table.source}, column {name!r}: has no number; leave it out of features", "missing-value")
-    filled: Float64[np.ndarray, "n 1"] = SimpleImputer(strategy="median").fit_transform(cells.reshape(-1, 1))
-    return filled[:, 0]
+def _medians(table: Table, columns: Mapping[str, Cells]) -> dict[str, float]:
+    """Return the median of the known cells of every column."""
+    for name, cells in columns.items():
+        if len(cells) and _is_missing(cells).all():
+            raise DataError(
+                f"{table.source}, column {name!r}: has no number; leave it out of features", "missing-value"
+            )
+    return {name: float(np.nanmedian(cells)) for name, cells in columns.items() if len(cells)}
 
 
 # --- Categories ---------------------------------------------------------------------------------------------------
@@ -314,7 +370,7 @@ def categories_of(config: Mapping[str, object]) -> list[Category]:
     Category(column='ward', values=('a', '*'), ordinal=False)
     """
     found = []
-    for key, separator in (("categories", "|"), ("ordinal", "<")):
+    for key, separator in SEPARATORS.items():
         for part in filter(None, map(str.strip, setting(config, key).split(";"))):
             column, _, text = part.partition("=")
             values = tuple(map(str.strip, text.split(separator)))

@@ -6,11 +6,12 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
+from clients.data.persons import persons_of
 from clients.data.table import DataError, Table, match_columns, numeric, quote, sensitive_columns, setting
 from clients.data.target import read_target
 from numerics.shared.regression_rows import RegressionRows
 
-_ROLES = ("target", "id", "truth")
+_ROLES = ("target", "id", "truth", "group")
 
 
 def input_names(table: Table, config: Mapping[str, object]) -> list[str]:
@@ -32,7 +33,7 @@ def input_names(table: Table, config: Mapping[str, object]) -> list[str]:
     roles = {setting(config, role) for role in _ROLES} | set(sensitive_columns(table, config))
     patterns = setting(config, "features")
     if patterns:
-        names = [name for name in match_columns(table, patterns) if name != target]
+        names = [name for name in match_columns(table, patterns) if name not in (target, setting(config, "group"))]
     else:
         names = [name for name, values in table.columns.items() if name not in roles and values.dtype.kind in "iuf"]
     if not names:
@@ -54,7 +55,8 @@ def regression_rows(
         The site's own.
     config : Mapping
         Run or node configuration. ``target`` names the outcome, ``features`` the inputs: names or globs; by default
-        every column of numbers that has no other role. ``task`` says what the outcome is.
+        every column of numbers that has no other role. ``group`` names the column of
+        the persons. ``task`` says what the outcome is.
     tasks : collection of str
         What the protocol can learn, as in `clients.data.target.read_target`.
 
@@ -79,4 +81,5 @@ def regression_rows(
     names = input_names(table, config)
     y, classes = read_target(table, config, tasks)
     x = np.column_stack([numeric(table, name, allow_missing=False) for name in names])
-    return RegressionRows(x, y, np.zeros((0, len(names))), np.zeros(0), tuple(names), classes)
+    none = np.zeros((0, len(names))), np.zeros(0)
+    return RegressionRows(x, y, *none, tuple(names), classes, person=persons_of(table, config))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import importlib
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar, overload
 
 from clients.data.files import read_table
-from clients.data.preparation import KEYS, is_wanted, prepare
+from clients.data.preparation import KEYS, is_wanted, prepare, prepare_new_rows
 from clients.data.table import Code, DataError, Table, check_rows, frame_columns, make_table, setting
 from common.data_places import is_function, is_query
+from protocols.prediction import predicts_new_rows
 
 logger = logging.getLogger("flwr")
 
@@ -46,9 +47,7 @@ def load(config: Mapping[str, object], *, whole: bool = ...) -> Table: ...
 
 
 @overload
-def load(
-    config: Mapping[str, object], other: type[T], *, used: Callable[[Table], Iterable[str]] | None = ...
-) -> Table | T: ...
+def load(config: Mapping[str, object], other: type[T]) -> Table | T: ...
 
 
 def load(
@@ -56,7 +55,6 @@ def load(
     other: type[Any] | None = None,
     *,
     whole: bool = True,
-    used: Callable[[Table], Iterable[str]] | None = None,
 ) -> Any:
     """Return what a site configured as its data.
 
@@ -71,8 +69,6 @@ def load(
         A class that the function may return as well; its instance is returned as it is.
     whole : bool
         Whether there must be two rows at least.
-    used : Callable or None
-        As of `clients.data.read_table`.
 
     Raises
     ------
@@ -94,7 +90,7 @@ def load(
         )
     data = source_of(config)
     if not is_function(data):
-        return _read_rows(data, config, whole, used)
+        return _read_rows(data, config, whole)
     answer = call(data, config)
     if isinstance(answer, other):
         return answer
@@ -124,12 +120,10 @@ def _as_table(data: str, answer: Any, whole: bool, last: str) -> Table:
     return table
 
 
-def _read_rows(
-    data: str, config: Mapping[str, object], whole: bool, used: Callable[[Table], Iterable[str]] | None = None
-) -> Table:
+def _read_rows(data: str, config: Mapping[str, object], whole: bool) -> Table:
     """Return the table of a file, or all rows of a query."""
     if not is_query(data):
-        return read_table(data, own=whole, used=used)
+        return read_table(data, own=whole)
     from clients.data.sql import MOST_ROWS, query_blocks
 
     (table,) = query_blocks(data, config, MOST_ROWS)
@@ -139,11 +133,24 @@ def _read_rows(
 
 
 def _prepared(table: Table, config: Mapping[str, object]) -> Table:
-    """Prepare a table; what was done goes to the site's own log."""
+    """Prepare a table; what was done goes to the site's own log. Of new rows, the kept model knows the medians."""
+    if predicts_new_rows(config):
+        return prepare_new_rows(table, config, {})
     done = prepare(table, config)
     for note in done.notes:
         logger.info("%s: %s", table.source, note)
     return done.table
+
+
+@contextmanager
+def without_notes() -> Iterator[None]:
+    """Keep what was prepared out of the log: for who looks at the data of sites before a run."""
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def source_of(config: Mapping[str, object]) -> str:

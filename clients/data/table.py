@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -56,7 +56,7 @@ class DataError(ValueError):
 
     Examples
     --------
-    >>> error = DataError("ward.csv, line 7, column 'age': is empty; every row needs a number", "missing-value")
+    >>> error = DataError("ward.csv, line 7, column 'age': is empty; fill it, or set missing=impute", "missing-value")
     >>> error.code
     'missing-value'
     """
@@ -82,6 +82,8 @@ class Table:
     lines : ndarray or None
         ``(n,)`` line on which each row starts, where quoted line breaks make rows longer than a line; or each row's
         number from 1, where these are some rows of a source without lines.
+    medians : Mapping[str, float]
+        By column, what its empty cells are filled with; empty unless that was asked for.
 
     Examples
     --------
@@ -94,6 +96,7 @@ class Table:
     columns: dict[str, Shaped[np.ndarray, "n"]]
     first_line: int = 1
     lines: Int[np.ndarray, "n"] | None = None
+    medians: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -400,7 +403,9 @@ def numeric(table: Table, name: str, *, allow_missing: bool) -> Float64[np.ndarr
         raise _infinite_error(table, name, int(row))
     if not allow_missing:
         for row in np.flatnonzero(np.isnan(numbers))[:1]:
-            raise DataError(f"{cell_name(table, name, int(row))}: is empty; every row needs a number", "missing-value")
+            raise DataError(
+                f"{cell_name(table, name, int(row))}: is empty; fill it, or set missing=impute", "missing-value"
+            )
     return numbers
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float64, Int64, Shaped
 
 from clients.data.columns import Tables, one_error
 from clients.data.table import NUMBER, UNKNOWN, DataError, Table, cell_name, numeric, setting
@@ -117,8 +117,10 @@ def _are_few(values: Shaped[np.ndarray, "n"]) -> bool:
     return whole and 2 <= len(numbers) <= MOST_WHOLE_NUMBERS and 2 * len(numbers) <= len(values)
 
 
-def class_labels(table: Table, name: str) -> Shaped[np.ndarray, "n"]:
+def class_labels(table: Table, name: str, *, few: bool = True) -> Shaped[np.ndarray, "n"]:
     """Return the class of each row as text, in one form whatever the type of the column.
+
+    With `few`, there must be few classes for so many rows.
 
     Raises
     ------
@@ -131,36 +133,43 @@ def class_labels(table: Table, name: str) -> Shaped[np.ndarray, "n"]:
     >>> class_labels(Table("ward", {"stage": np.array([1.0, 2.0, 1.0, 1.0])}), "stage").tolist()
     ['1', '2', '1', '1']
     """
-    values = table.column(name)
-    cells = [_label(cell) for cell in values.tolist()]
-    for row, cell in enumerate(cells):
-        if cell is None or cell.lower() in _UNKNOWN:
-            raise DataError(
-                f"{cell_name(table, name, row)}: is {'empty' if not cell else repr(cell)}; every row needs a class:"
-                " leave the row out where it is not known",
-                "missing-value",
-            )
-        if "." in cell and values.dtype.kind == "f":
-            raise DataError(
-                f"{cell_name(table, name, row)}: {cell} has decimals and is no class; set task=regression for amounts",
-                "not-numeric",
-            )
-        if len(cell) > LONGEST_CLASS or not cell.isprintable():
-            raise DataError(
-                f"{cell_name(table, name, row)}: a class has a name of {LONGEST_CLASS} printable characters at most;"
-                " rename it",
-                "label-out-of-range",
-            )
-    labels = np.array(cells, object)
-    if {cell.lower() for cell in cells if cell} <= {"true", "false"}:
-        labels = np.array([str(cell).lower() for cell in cells], object)
+    labels = np.array(class_names(table, name, np.arange(table.n)), object)
     n_classes = len(set(labels.tolist()))
-    if n_classes > MOST_CLASSES or n_classes > max(2, len(labels) // 2):
+    if few and (n_classes > MOST_CLASSES or n_classes > max(2, len(labels) // 2)):
         raise DataError(
             f"{table.source}, column {name!r}: has {n_classes} different values in {len(labels)} rows; classes are"
             f" {MOST_CLASSES} at most, each of two rows on average: name another target",
             "label-out-of-range",
         )
+    return labels
+
+
+def class_names(table: Table, name: str, rows: Int64[np.ndarray, "n"]) -> list[str]:
+    """Return the class of each of these rows as text; raises as `class_labels` of a cell that cannot be a class."""
+    values = table.column(name)
+    labels: list[str] = []
+    for row, cell in zip(rows.tolist(), values[rows].tolist(), strict=True):
+        label = _label(cell)
+        if label is None or label.lower() in _UNKNOWN:
+            raise DataError(
+                f"{cell_name(table, name, row)}: is {'empty' if not label else repr(label)}; every row needs a class:"
+                " leave the row out where it is not known",
+                "missing-value",
+            )
+        if "." in label and values.dtype.kind == "f":
+            raise DataError(
+                f"{cell_name(table, name, row)}: {label} has decimals and is no class; set task=regression for amounts",
+                "not-numeric",
+            )
+        if len(label) > LONGEST_CLASS or not label.isprintable():
+            raise DataError(
+                f"{cell_name(table, name, row)}: a class has a name of {LONGEST_CLASS} printable characters at most;"
+                " rename it",
+                "label-out-of-range",
+            )
+        labels.append(label)
+    if {label.lower() for label in labels} <= {"true", "false"}:
+        return [label.lower() for label in labels]
     return labels
 
 

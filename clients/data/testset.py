@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from clients.data.files import ENDINGS, read_table, site_name
+from clients.data.preparation import prepare_new_rows
 from clients.data.source import load
 from clients.data.table import DataError, Table, numeric, setting
 from clients.data.target import class_labels, task_of
@@ -44,11 +45,14 @@ def center_columns(
     } | outcomes
 
 
-def center_queries(config: Mapping[str, object], file: str) -> dict[str, Shaped[np.ndarray, "t"]]:
+def center_queries(
+    config: Mapping[str, object], file: str, tasks: Collection[str] = ("regression",)
+) -> dict[str, Shaped[np.ndarray, "t"]]:
     """Return columns of the center's query points by name: those of numbers, and the one that names the points.
 
-    The column that ``target`` names holds what was measured at the points, and may be missing. An empty cell in another
-    column is NaN: which of them are inputs is not known yet.
+    The column that ``target`` names holds what was measured at the points, and may be missing; classes are texts, or
+    whole numbers if they look like amounts. An empty cell in another column is NaN: which of them are inputs is not
+    known yet.
 
     Parameters
     ----------
@@ -56,6 +60,8 @@ def center_queries(config: Mapping[str, object], file: str) -> dict[str, Shaped[
         Run configuration.
     file : str
         The file of the points; empty: that of `center_columns`. Without a file there are no columns.
+    tasks : collection of str
+        What the protocol can learn, as in `clients.data.target.read_target`.
 
     Raises
     ------
@@ -70,11 +76,15 @@ def center_queries(config: Mapping[str, object], file: str) -> dict[str, Shaped[
     if not table.n:
         raise DataError(f"{table.source}: has no rows, which are the points to predict at", "too-few-rows")
     target = setting(config, "target")
+    classes = target in table.columns and task_of(table, config, tasks) == "classification"
     columns: dict[str, Shaped[np.ndarray, "t"]] = {
         name: numeric(table, name, allow_missing=name != target)
         for name, values in table.columns.items()
         if values.dtype.kind in "iuf" or name == target
+        if not (classes and name == target)
     }
+    if classes:
+        columns[target] = class_labels(table, target, few=False)
     names = setting(config, "id")
     if names in table.columns:
         columns[names] = table.columns[names].astype(str)
@@ -93,9 +103,8 @@ def center_table(source: str, config: Mapping[str, object], *, own: bool = True)
     own : bool
         Whether there must be two rows at least.
     """
-    if is_function(source):
-        return load({**config, "data": source}, whole=own)
-    return read_table(source, own=own)
+    table = load({"data": source}, whole=own) if is_function(source) else read_table(source, own=own)
+    return prepare_new_rows(table, config, {})
 
 
 def center_source(config: Mapping[str, object], key: str) -> str:

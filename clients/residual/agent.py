@@ -17,8 +17,11 @@ from clients.residual.methods import MethodError, fit_method, parse_method, pred
 from clients.residual.model_store import dump, restore
 from clients.site import Site
 from numerics.residual import boosted
+from numerics.residual.chosen_boosting import Boosting, choose_boosting
 from numerics.residual.columns_and_outcomes import Columns
-from numerics.residual.rules import MOST_STEPS
+from numerics.residual.rules import MOST_CLASSES, MOST_STEPS
+from numerics.shared.classes import balancing_weights
+from numerics.shared.folds import Persons, of_rows
 from numerics.shared.regressors import Candidate
 from numerics.shared.threads import single_threaded
 from numerics.shared.value_groups import ValueGroups
@@ -69,6 +72,8 @@ class Agent:
         Digest of the columns as they are.
     groups : ValueGroups or None
         Groups of values that no fit tells apart, whatever the fusion center asks; None in a simulation.
+    person : ndarray or None
+        ``(n,)`` persons of the rows; None: every row is about another one.
     """
 
     site: Site
@@ -79,6 +84,7 @@ class Agent:
     sealed: bool
     digest: tuple[int, ...]
     groups: ValueGroups | None = None
+    person: Persons = None
 
     @classmethod
     def begin(cls, site: Site, order: Order) -> None:
@@ -131,11 +137,12 @@ class Agent:
         if not same:
             raise SiteFault(Fault.DATA_CHANGED, "the agreed rows are not what they were")
         method = own_method(site, about["agent"])
-        least = site.policy.private_floor(FEWEST_EQUAL)
+        least = 1 if site.policy.trusts_center else site.rows_that_hold(FEWEST_EQUAL)
         groups = ValueGroups.of(x, least) if least > 1 else None
         x = groups.apply(x) if groups else x
         holder, sealed = str(about["holder"]), bool(about["sealed"])
-        return cls(site, method, x, int(about["min_leaf"]), holder, sealed, digest, groups)
+        person = of_rows(columns.person, rows)
+        return cls(site, method, x, int(about["min_leaf"]), holder, sealed, digest, groups, person)
 
     @classmethod
     def in_the_clear(cls, site: Site) -> Agent:
@@ -151,23 +158,37 @@ class Agent:
         """Fit the method to targets of the first rows; the same targets always give the same model."""
         return self._fitted(self.method, target, self.min_leaf)
 
-    def boosting(self, target: np.ndarray) -> Float64[np.ndarray, "n"]:
-        """Boost trees on all columns, whatever the method, and return the predictions of all rows."""
-        with single_threaded():
-            return predict(self.boosted_alone(target), self.x)
+    def boosted_alone(self, target: np.ndarray, n_fit: int, n_classes: int, *, balanced: bool) -> Boosting:
+        """Boost trees on all columns, whatever the method; the same targets always give the same model.
 
-    def boosted_alone(self, target: np.ndarray) -> BaseEstimator:
-        """Boost trees on all columns, whatever the method; the same targets always give the same model."""
-        leaf = max(min(self.min_leaf, boosted.MIN_LEAF), self.site.consents.number("min-leaf", 1))
+        Parameters as of `Compare`.
+
+        Raises
+        ------
+        SiteFault
+            If the numbers do not fit the rows, or are no places of classes.
+        """
+        n, leaf = len(target), max(min(self.min_leaf, boosted.MIN_LEAF), self.site.consents.number("min-leaf", 1))
+        if not 0 < n_fit <= n <= len(self.x):
+            raise SiteFault(Fault.MALFORMED_ASK, f"{n_fit} of {n} numbers to fit, {len(self.x)} rows were agreed on")
+        y = target.astype(np.float64)
+        if n_classes and not (1 < n_classes <= MOST_CLASSES and np.isin(y, np.arange(n_classes)).all()):
+            raise SiteFault(Fault.MALFORMED_ASK, f"the numbers are not places of {n_classes} classes")
+        weights = balancing_weights(y.astype(np.int64), n_fit, n_classes) if balanced and n_classes else None
         with single_threaded():
-            return self._fitted(parse_method("hgb", dotted=False), target, leaf)
+            return choose_boosting(
+                self.x[:n], y, n_fit, min_leaf=leaf, seed=self._seed, n_classes=n_classes, weights=weights
+            )
 
     def _fitted(self, method: Candidate, target: np.ndarray, min_leaf: int) -> BaseEstimator:
         n = len(target)
         if not 0 < n <= len(self.x):
             raise SiteFault(Fault.MALFORMED_ASK, f"{n} numbers to fit, {len(self.x)} rows were agreed on")
         try:
-            return fit_method(method, self.x[:n], target.astype(np.float64), min_leaf=min_leaf, seed=self._seed)
+            return fit_method(
+                method, self.x[:n], target.astype(np.float64), min_leaf=min_leaf, seed=self._seed,
+                person=of_rows(self.person, np.arange(n)),
+            )  # fmt: skip
         except MethodError as error:
             raise SiteFault(Fault.BAD_AGENT, str(error)) from error
 
@@ -199,13 +220,15 @@ class Agent:
         return models, total
 
     def step(
-        self, residual: np.ndarray, add: float, steps: int, number: int, *, keep: bool
-    ) -> Float64[np.ndarray, "n"]:
-        """Take a step that counts, and return its predictions of all rows; parameters as of `Fit`."""
-        models, total = self._models(residual, add, steps)
+        self, residuals: np.ndarray, add: float, steps: int, number: int, *, keep: bool
+    ) -> Float64[np.ndarray, "n c"]:
+        """Take a step on each residual that counts, and return its predictions of all rows; parameters as of `Fit`."""
+        if not 0 < residuals.shape[1] * steps <= MOST_STEPS:
+            raise SiteFault(Fault.MALFORMED_ASK, f"more than {MOST_STEPS} fits in one ask, or none")
+        each = [self._models(residual, add, steps) for residual in residuals.T]
         if keep:
-            self._store(number, add, models)
-        return total
+            self._store(number, add, [model for models, _ in each for model in models])
+        return np.stack([total for _, total in each], axis=1)
 
     # -- attempts: steps that count only once they are accepted -------------------------------------------------------
 

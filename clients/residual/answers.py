@@ -11,8 +11,8 @@ from clients.residual.agent import Agent
 from clients.residual.bins import bins_of, give_bins
 from clients.residual.model_store import SavedModel, save_agent
 from numerics.residual.columns_and_outcomes import Columns
+from numerics.shared.threads import single_threaded
 from protocols.residual.payloads import Bin, Compare, Compared, Conclude, Concluded, Fit, Fitted, Show, Tried, Try
-from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.payload import Payload
 
 
@@ -20,9 +20,7 @@ def fit_target(ask: Fit, agent: Agent) -> Fitted:
     """Fit every column of targets separately."""
     dtype, n = ask.target.dtype, len(ask.target)
     if ask.add:
-        if ask.target.shape[1] != 1:
-            raise SiteFault(Fault.MALFORMED_ASK, "a step is of one column")
-        predicted = agent.step(ask.target[:, 0], ask.add, ask.steps, ask.number, keep=ask.keep)[:, None]
+        predicted = agent.step(ask.target, ask.add, ask.steps, ask.number, keep=ask.keep)
     else:
         predicted = agent.fit(ask.target)
     return Fitted(predicted[:n].astype(dtype), predicted[n:].astype(dtype))
@@ -48,13 +46,13 @@ def show_attempt(ask: Show, agent: Agent) -> Fitted:
 
 def predict_alone(ask: Compare, agent: Agent) -> Compared:
     """Predict rows by boosting of the agent's own columns."""
-    n, n_fit, dtype = len(ask.target), ask.n_fit, ask.target.dtype
-    if not 0 < n_fit <= n:
-        raise SiteFault(Fault.MALFORMED_ASK, f"{n_fit} of {n} rows to learn from")
-    predicted = agent.boosting(ask.target).astype(dtype)
-    if n_fit == n:
+    n, dtype = len(ask.target), ask.target.dtype
+    chosen = agent.boosted_alone(ask.target, ask.n_fit, ask.n_classes, balanced=ask.balanced)
+    with single_threaded():
+        predicted = chosen.predict(agent.x).astype(dtype)
+    if not ask.beside:
         return Compared(predicted[:0], predicted[n:])
-    judged = agent.boosting(ask.target[:n_fit]).astype(dtype)[n_fit:n]
+    judged = chosen.judged.astype(dtype).reshape(n - ask.n_fit, -1)
     return Compared(predicted[:n], np.concatenate([judged, predicted[n:]]))
 
 
@@ -62,7 +60,7 @@ def keep_model(ask: Conclude, agent: Agent) -> Concluded:
     """Store the model in the site's own directory, if it has one."""
     site = agent.site
     parts: tuple[tuple[float, Any], ...] = ((1.0, agent.model(ask.target)),) if len(ask.target) else ()
-    own: tuple[tuple[float, Any], ...] = ((1.0, agent.boosted_alone(ask.own)),) if len(ask.own) else ()
+    own = agent.boosted_alone(ask.own, ask.n_fit, ask.n_classes, balanced=ask.balanced) if len(ask.own) else None
     columns: Columns = site.shard
     save_agent(
         site,
@@ -70,11 +68,13 @@ def keep_model(ask: Conclude, agent: Agent) -> Concluded:
         SavedModel(
             columns.features,
             columns.categories,
-            parts or (*agent.steps_of(ask.numbers), *own),
+            parts or agent.steps_of(ask.numbers),
             agent.holder,
             agent.groups,
             ask.separate,
             bins_of(site) if ask.bins else None,
+            own,
+            site.medians,
         ),
     )
     return Concluded(site.directory is not None)

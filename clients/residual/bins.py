@@ -59,7 +59,7 @@ def bins_of(site: Site) -> SavedBins:
         raise SiteFault(Fault.STALE_MEMORY, "this run has had no bins of the site")
     levels, epsilon = json.loads(site.memory[_GIVEN].tobytes())
     columns: Columns = site.shard
-    bins = ColumnBins.of(columns, levels, site.policy.at_least(FEWEST_EQUAL))
+    bins = ColumnBins.of(columns, levels, site.rows_that_hold(FEWEST_EQUAL))
     return SavedBins(bins, epsilon, _key_of_draws(site, columns) if epsilon else b"")
 
 

@@ -9,7 +9,9 @@ import numpy as np
 from clients.cost import Work, cost_lines
 from clients.data import DataError, Table, load, setting
 from clients.data.entities import configured_secret
+from clients.data.persons import person_lines
 from clients.data.table import own_number
+from clients.data.target import target_lines
 from clients.residual.agent import FEWEST_EQUAL
 from clients.residual.bins import smallest_epsilon
 from clients.residual.methods import MethodError, fit_method, parse_method, predict
@@ -67,6 +69,11 @@ def describe(columns: Columns, table: Table, config: Mapping[str, object]) -> li
         "What would leave this site",
         f"  once: numbers of rows ({columns.n}) and of columns learned from ({columns.x.shape[1]}), the agent's method",
         *_name_lines(columns, secret=secret),
+        *(
+            ["  once: for each row whether it is to fit, to choose by or to test on, the same for all rows of a person"]
+            if columns.y is not None and columns.person is not None
+            else []
+        ),
         *_learning_lines(columns, config, agent),
         *_prediction_lines(columns, config),
         *_seal_lines(columns, config, secret=secret),
@@ -111,16 +118,29 @@ def _used_lines(columns: Columns, table: Table, config: Mapping[str, object], ag
     indicators = {f"{name}={value}" for name, values in columns.categories.items() for value in values}
     inputs = sorted([*(name for name in columns.features if name not in indicators), *columns.categories])
     entity = setting(config, "id") if columns.entity is not None else ""
-    outcome = setting(config, "target") if columns.y is not None else ""
-    unused = [name for name in table.columns if name not in {*inputs, entity, outcome}]
+    unused = [name for name in table.columns if name not in {*inputs, entity, _outcome(columns, config)}]
     return [
         f"  inputs: {', '.join(inputs) or 'none; this site takes part with its outcome alone'}",
         *(line for name in columns.categories for line in _category_lines(columns, name)),
-        f"  outcome: {outcome or 'none; the fusion center or another site holds it'}",
+        *_outcome_lines(columns, table, config),
         f"  entities: {_entities(columns, entity)}",
         f"  columns not used: {', '.join(unused) or 'none'}",
+        *(f"  {line}" for line in person_lines(table, config)),
         *([f"  agent: {agent.text}{_leaf(agent, config)}"] if inputs else []),
     ]
+
+
+def _outcome(columns: Columns, config: Mapping[str, object]) -> str:
+    return setting(config, "target") if columns.y is not None else ""
+
+
+def _outcome_lines(columns: Columns, table: Table, config: Mapping[str, object]) -> list[str]:
+    if columns.y is None:
+        return ["  outcome: none; the fusion center or another site holds it"]
+    if not columns.classes:
+        return [f"  outcome: {_outcome(columns, config)}"]
+    first, *more = target_lines(table, config, Settings.tasks)
+    return [f"  outcome: {first.removeprefix('outcome ')}", *(f"    {line}" for line in more)]
 
 
 def _category_lines(columns: Columns, name: str) -> list[str]:
@@ -204,12 +224,10 @@ def _learning_lines(columns: Columns, config: Mapping[str, object], agent: Candi
         return [
             "  This site holds the outcome and does the fusion center's arithmetic.",
             f"  every round, to the other sites, sealed for each ({_CIPHER}), for each",
-            "    common entity learned from: THE OUTCOME, in the first round minus its mean, later minus the",
-            "    predictions so far",
+            *_residual_lines(columns),
             *_inferred(model),
             *_alone_lines(columns, config),
-            "  every round, to the fusion center: mean squared errors; at the end p, and each agent's coefficient and",
-            "    mean square",
+            *_center_lines(columns),
         ]
     bins = _bin_lines(columns, config)
     if bins and config.get("allow-bins"):
@@ -251,14 +269,42 @@ def _bin_lines(columns: Columns, config: Mapping[str, object]) -> list[str]:
     return lines
 
 
+def _center_lines(columns: Columns) -> list[str]:
+    """Return lines on what the fusion center reads where this site does its arithmetic."""
+    if not columns.classes:
+        return [
+            "  every round, to the fusion center: mean squared errors; at the end p, and each agent's coefficient and",
+            "    mean square",
+        ]
+    return [
+        "  to the fusion center: once, the names of the classes; every round, log losses; at the end each agent's",
+        "    part, and scores of the predictions of test rows, such as the accuracy",
+    ]
+
+
+def _residual_lines(columns: Columns) -> list[str]:
+    """Return lines on what a residual tells of the outcome."""
+    if not columns.classes:
+        return [
+            "    common entity learned from: THE OUTCOME, in the first round minus its mean, later minus the",
+            "    predictions so far",
+        ]
+    return [
+        "    common entity learned from: its class minus the probabilities so far, which TELLS ITS CLASS in every",
+        "    round: it alone is above 0",
+    ]
+
+
 def _alone_lines(columns: Columns, config: Mapping[str, object]) -> list[str]:
     """Return lines on what is sent to say how well each site predicts alone."""
     if not config.get("residual.baselines", True):
         return []
     if columns.y is not None:
         return [
-            "  once, after learning, to the other sites, sealed: THE OUTCOME minus its mean, of each entity learned",
-            "    from; to the fusion center the error of each site alone (residual.baselines=false: neither)",
+            f"  once, after learning, to the other sites, sealed: THE {'CLASS' if columns.classes else 'OUTCOME'}"
+            f"{' (its number)' if columns.classes else ' minus its mean'}, of each entity learned",
+            f"    from; to the fusion center the {'scores' if columns.classes else 'error'} of each site alone"
+            " (residual.baselines=false: neither)",
         ]
     return [
         f"  once, after learning, for each {'common' if _boosts(config) else 'test'} entity:"

@@ -7,6 +7,7 @@ are to be stored, the steps that may count. `clients.residual.sealed_handlers` h
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import UInt8
 
 from clients.dispatch import answers
 from clients.memory import CONCLUDED
@@ -17,6 +18,8 @@ from clients.residual.answers import fit_target, keep_model, predict_alone, show
 from clients.residual.bins import give_bins
 from clients.residual.prediction import keyed_names, predictions, predicts, present_rows
 from clients.site import Site
+from numerics.residual.columns_and_outcomes import Columns
+from numerics.shared.folds import draw_kinds
 from protocols.residual.payloads import (
     Bin,
     Binned,
@@ -36,6 +39,7 @@ from protocols.residual.payloads import (
     Tried,
     Try,
 )
+from protocols.residual.settings import Settings
 from protocols.wire.faults import Fault, SiteFault
 
 # -- enrolment --------------------------------------------------------------------------------------------------------
@@ -59,7 +63,18 @@ def enrol(ask: Enrol, site: Site) -> Enrolled:
         agent=str(site.config.get("agent", "")),
         outcome=columns.y is not None,
         public_key=sealed.new_key(site) if ask.seal else np.zeros(0, np.uint8),
+        split=_split_of(columns, site),
+        classes=columns.classes,
     )
+
+
+def _split_of(columns: Columns, site: Site) -> UInt8[np.ndarray, "_"]:
+    """Draw what the site's rows are for, if it holds the outcome and knows persons; at a real site always the same."""
+    if columns.y is None or columns.person is None:
+        return np.zeros(0, np.uint8)
+    settings = Settings.of(site.config)
+    seed = site.seed + site.repetition if site.policy.trusts_center else 0
+    return draw_kinds(columns.person, settings.holdout, settings.validation, np.random.default_rng([seed, 4]))
 
 
 @answers(Order)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float64
 
+from numerics.shared.folds import Persons
 from numerics.shared.regressors import (
     METHODS,
     OURS,
@@ -118,7 +119,13 @@ def _check_full_name(name: str, text: str, *, dotted: bool) -> None:
 
 
 def fit_method(
-    method: Candidate, x: Float64[np.ndarray, "n p"], target: Float64[np.ndarray, "n"], *, min_leaf: int, seed: int
+    method: Candidate,
+    x: Float64[np.ndarray, "n p"],
+    target: Float64[np.ndarray, "n"],
+    *,
+    min_leaf: int,
+    seed: int,
+    person: Persons = None,
 ) -> BaseEstimator:
     """Fit a method to a target, as `numerics.shared.regressors.fit`: in one thread, scaled if it depends on units.
 
@@ -136,6 +143,8 @@ def fit_method(
         Fewest rows in a leaf of a tree. With fewer than ``2 min_leaf`` rows a tree has one leaf.
     seed : int
         Seed of all randomness, below 2**32.
+    person : ndarray or None
+        As in `numerics.shared.regressors.fit`.
 
     Raises
     ------
@@ -154,7 +163,7 @@ def fit_method(
     if not np.ptp(x, axis=0).any():
         return constant(float(target.mean()), x.shape[1])
     try:
-        return fit(method, x, target, standardize="model", min_leaf=min_leaf, seed=seed)
+        return fit(method, x, target, standardize="model", min_leaf=min_leaf, seed=seed, person=person)
     except Exception as error:
         raise MethodError(
             f"agent {method.text}: cannot be fitted to {x.shape[0]} rows of {x.shape[1]} columns: {_describe(error)}"

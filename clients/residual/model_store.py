@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,9 @@ from clients.model_store import ModelFileError, load_model, save_model
 from clients.site import Site
 from common.skops_import import skops_io
 from numerics.residual.bins import ColumnBins, randomized
+from numerics.residual.chosen_boosting import Boosting
 from numerics.residual.columns_and_outcomes import Columns
+from numerics.shared.threads import single_threaded
 from numerics.shared.value_groups import ValueGroups
 
 if TYPE_CHECKING:
@@ -68,6 +70,10 @@ class SavedModel:
         Whether a prediction has a column for every part, not their sum.
     bins : SavedBins or None
         Bins that take the place of predictions.
+    own : Boosting or None
+        Prediction by the site's columns alone, whose columns are the last; None: it has no share in the result.
+    medians : Mapping[str, float]
+        By column, what empty cells were filled with.
     """
 
     features: tuple[str, ...]
@@ -77,9 +83,11 @@ class SavedModel:
     groups: ValueGroups | None = None
     separate: bool = False
     bins: SavedBins | None = None
+    own: Boosting | None = None
+    medians: Mapping[str, float] = field(default_factory=dict)
 
     def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n c"]:
-        """Return the sum over the parts of coefficient times prediction, or these one by one.
+        """Return the sum over the parts of coefficient times prediction, or these one by one; then the site's own.
 
         Parameters
         ----------
@@ -97,7 +105,10 @@ class SavedModel:
         total = np.zeros((len(x), len(self.parts) if self.separate else 1))
         for place, (coefficient, model) in enumerate(self.parts):
             total[:, place if self.separate else 0] += coefficient * predict(model, x)
-        return total
+        if self.own is None:
+            return total
+        with single_threaded():
+            return np.hstack([total, self.own.predict(x)])
 
 
 # -- estimators as bytes ----------------------------------------------------------------------------------------------
@@ -151,6 +162,8 @@ def save_agent(site: Site, run: str, model: SavedModel) -> None:
         "means": list(model.groups.means) if model.groups else [],
         "separate": model.separate,
         "bins": _bins_as_content(model.bins) if model.bins else {},
+        "own": _own_as_content(model.own) if model.own else {},
+        "medians": dict(model.medians),
     }
     save_file(site, run, content)
 
@@ -173,6 +186,8 @@ def _read_agent(path: Path) -> SavedModel:
             groups=groups,
             separate=bool(content["separate"]),
             bins=_bins_in(content["bins"]) if content["bins"] else None,
+            own=_own_in(content["own"]) if content["own"] else None,
+            medians={name: float(value) for name, value in content["medians"].items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError("holds no model of an agent") from error
@@ -193,6 +208,15 @@ def _bins_in(content: Mapping[str, Any]) -> SavedBins:
     categories = tuple((name, tuple(each)) for name, each in content["categories"])
     bins = ColumnBins(tuple(content["features"]), tuple(content["edges"]), categories)
     return SavedBins(bins, float(content["epsilon"]), bytes.fromhex(content["key"]))
+
+
+def _own_as_content(own: Boosting) -> dict[str, Any]:
+    return {"model": own.model, "n_rows": own.n_rows, "places": own.places, "n_classes": own.n_classes}
+
+
+def _own_in(content: Mapping[str, Any]) -> Boosting:
+    numbers = int(content["n_rows"]), np.asarray(content["places"], np.int64), int(content["n_classes"])
+    return Boosting(content["model"], np.zeros(0), *numbers)
 
 
 def save_file(site: Site, name: str, content: Mapping[str, Any]) -> None:

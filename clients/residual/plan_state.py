@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from numerics.residual.agent_combination import ClassScores
 from numerics.residual.alone import Alone
+from numerics.residual.losses import LogLoss, SquaredError
 from numerics.residual.rules import LearningResult, Rules, Split, Without
 from protocols.residual.bins import Bins
 from protocols.residual.boosted import Boosted
@@ -39,6 +41,9 @@ _CLASSES: Mapping[str, type[Any]] = {
         LearningResult,
         Without,
         Alone,
+        ClassScores,
+        SquaredError,
+        LogLoss,
         Conclude,
     )
 }

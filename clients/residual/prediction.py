@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float64, UInt8, UInt64
 
 from clients.data import DataError
+from clients.data.preparation import filled
 from clients.keys import shared_secret
 from clients.residual.bins import predicted_bins
 from clients.residual.methods import MethodError
@@ -31,7 +32,7 @@ def present_rows(site: Site) -> Columns:
     The stored model names the columns that a prediction needs (`predictions`).
     """
     if predicts(site):
-        return _columns_like(site, (), {})
+        return _columns_like(site, (), {}, {})
     columns: Columns = site.shard
     return columns
 
@@ -71,7 +72,7 @@ def predictions(
     model = load_agent(site, run)
     if model.reader != reader or (not reader and site.config.get("sealed-only", False)):
         raise SiteFault(Fault.SEALED_ONLY, f"the predictions of {run} are for {model.reader or 'nobody else'}")
-    columns = _columns_like(site, model.features, model.categories)
+    columns = _columns_like(site, model.features, model.categories, model.medians)
     if model.bins:
         return columns, predicted_bins(site, model.bins, columns, reader)
     try:
@@ -80,8 +81,13 @@ def predictions(
         raise SiteFault(Fault.BAD_AGENT, str(error)) from error
 
 
-def _columns_like(site: Site, features: tuple[str, ...], categories: Mapping[str, tuple[str, ...]]) -> Columns:
+def _columns_like(
+    site: Site,
+    features: tuple[str, ...],
+    categories: Mapping[str, tuple[str, ...]],
+    medians: Mapping[str, float],
+) -> Columns:
     try:
-        return columns_like(site.table, site.config, features, categories)
+        return columns_like(filled(site.table, medians), site.config, features, categories)
     except DataError as error:
         raise logged_fault(error) from error

@@ -29,7 +29,7 @@ def pass_on(ask: Pass, site: Site) -> Passed:
     residual = site.memory[_CAME] = _received(ask, agent, seals, split)
     step_power = sum_power = 0.0
     if ask.steps:
-        step = agent.step(residual[: split.n_fit], ask.add, ask.steps, ask.number, keep=ask.keep)
+        step = agent.step(residual[: split.n_fit, None], ask.add, ask.steps, ask.number, keep=ask.keep)[:, 0]
         residual, own_sum, step_power, sum_power = project(residual, _earlier_sum(ask, site, split.n_fit), step)
         site.memory[_NUMBER], site.memory[_SUM] = np.array(ask.number), own_sum
     site.memory[_LEFT] = residual

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,9 +30,10 @@ from clients.residual.sealing import SealError, new_private_key, public_key_of, 
 from clients.site import Site
 from common.csv_text import csv_text
 from common.files import encode_text
-from numerics.residual.agent_combination import AgentCombination
+from numerics.residual.agent_combination import AgentCombination, ClassScores
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules, Split
+from numerics.shared.classification import prediction_columns
 from protocols.residual.payloads import (
     Binned,
     Compared,
@@ -194,7 +195,7 @@ def open_and_answer(ask: Sealed, site: Site) -> SealedAnswer:
 
 def check_kinds(split: Split, site: Site) -> None:
     """Refuse a split with few rows of a kind: their mean square would tell of single ones."""
-    least = site.policy.at_least(FEWEST_ROWS)
+    least = site.rows_that_hold(FEWEST_ROWS)
     if any(0 < n < least for n in (split.n_fit, split.n_validation, split.n_test)):
         raise SiteFault(Fault.TOO_FEW_ROWS, f"{split}: a mean over fewer than {least} rows would tell of single ones")
 
@@ -216,7 +217,11 @@ def lead(ask: Lead, site: Site) -> Fused:
     if not 2 <= ask.n_learn <= len(y) or len(set(ask.agents)) < len(ask.agents):
         raise SiteFault(Fault.MALFORMED_ASK, f"{ask.n_learn} of {len(y)} rows to learn from")
     try:
-        plan = Plan(ask.agents, y, ask.n_learn, Rules.from_json(ask.rules))
+        rules = Rules.from_json(ask.rules)
+        columns: Columns = site.shard
+        if rules.n_classes != len(columns.classes):
+            raise ValueError(f"the outcome has {len(columns.classes)} classes")
+        plan = Plan(ask.agents, y, ask.n_learn, rules)
     except ValueError as error:
         raise SiteFault(Fault.MALFORMED_ASK, f"rules {ask.rules!r}: {error}") from error
     check_kinds(plan.split, site)
@@ -308,6 +313,8 @@ def _fused(
         alone_errors=np.zeros((0, 3)) if ended is None or ended.alone is None else ended.alone.values,
         own_site="" if ended is None else ended.own_site,
         own_share=0.0 if ended is None else ended.own_share,
+        scores=np.zeros((0, 0)) if ended is None else ended.scores,
+        threshold=-1.0 if ended is None else ended.threshold,
     )
 
 
@@ -333,7 +340,8 @@ def _keep_ensemble(plan: Plan, site: Site) -> None:
     result = plan.result
     assert result is not None  # noqa: S101 - asked once the plan is carried out
     if plan.rules.keep:
-        _write_ensemble(site, result.combination)
+        columns: Columns = site.shard
+        _write_ensemble(site, result.combination, columns.classes)
 
 
 @answers(KeepEnsemble)
@@ -350,10 +358,31 @@ def keep_ensemble(ask: KeepEnsemble, site: Site) -> Concluded:
     return Concluded(site.directory is not None)
 
 
-def _write_ensemble(site: Site, combination: AgentCombination) -> None:
+def _write_ensemble(site: Site, combination: AgentCombination, classes: Sequence[str] = ()) -> None:
     about = {**vars(combination), "names": list(combination.names), "beta": combination.beta.tolist()}
-    about |= {"widths": list(combination.widths), "levels": list(combination.levels)}
+    about |= {"widths": list(combination.widths), "levels": list(combination.levels), "labels": list(classes)}
+    scores = combination.classes
+    about["classes"] = [list(scores.start), list(scores.places), scores.n_rows] if scores else []
     save_file(site, f"{site.session}-ensemble", about)
+
+
+def _ensemble_in(about: Mapping[str, Any]) -> AgentCombination:
+    """Return a combination as `_write_ensemble` has stored it."""
+    scores = None
+    if about["classes"]:
+        start, places, n_rows = about["classes"]
+        scores = ClassScores(tuple(start), tuple(places), n_rows)
+    return AgentCombination(
+        tuple(about["names"]),
+        np.array(about["beta"], float),
+        about["mean"],
+        about["model"],
+        tuple(about["widths"]),
+        tuple(about["levels"]),
+        about["own_site"],
+        about["own_share"],
+        scores,
+    )
 
 
 @answers(Present)
@@ -370,16 +399,7 @@ def present(ask: Present, site: Site) -> SealedAnswer:
 def sum_up(ask: Sum, site: Site) -> Summed:
     """Write the predictions of the common rows to this site's own ``predictions.csv``."""
     about = load_file(site, f"{ask.run}-ensemble")
-    combination = AgentCombination(
-        tuple(about["names"]),
-        np.array(about["beta"], float),
-        about["mean"],
-        about["model"],
-        tuple(about["widths"]),
-        tuple(about["levels"]),
-        about["own_site"],
-        about["own_share"],
-    )
+    combination = _ensemble_in(about)
     rows, seals = agreed_rows(site), Seals.of(site)
     parts = {}
     for name, body in zip(ask.agents, ask.bodies, strict=True):
@@ -390,7 +410,8 @@ def sum_up(ask: Sum, site: Site) -> Summed:
         parts[name] = part.part
     if site.name in combination.names and combination.uses(site.name):
         parts[site.name] = _select_rows(predictions(site, ask.run, reader=site.name)[1], rows)
-    _write_predictions(site, present_rows(site), rows, combination.predict(parts, len(rows)))
+    predicted = prediction_columns(combination.predict(parts, len(rows)), about["labels"])
+    _write_predictions(site, present_rows(site), rows, predicted)
     forget(site)
     return Summed(len(rows), combination.missing(parts))
 
@@ -402,6 +423,6 @@ def _select_rows(values: Shaped[np.ndarray, "n c"], rows: Int64[np.ndarray, "m"]
     return selected
 
 
-def _write_predictions(site: Site, columns: Columns, rows: np.ndarray, predicted: np.ndarray) -> None:
-    text = csv_text({"entity": rows if columns.entity is None else columns.entity[rows], "prediction": predicted})
+def _write_predictions(site: Site, columns: Columns, rows: np.ndarray, predicted: Mapping[str, np.ndarray]) -> None:
+    text = csv_text({"entity": rows if columns.entity is None else columns.entity[rows], **predicted})
     site.write("predictions.csv", partial(Path.write_bytes, data=encode_text(text)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,17 +24,20 @@ from clients.data import (
 )
 from clients.data.columns import Tables, of_each
 from clients.data.entities import entity_names
+from clients.data.persons import persons_of
 from clients.data.simulated_sites import ALL_SITES, simulated_sites
 from clients.data.source import is_simulated, partition_of
 from clients.data.table import GLOB, NUMBER, UNKNOWN
+from clients.data.target import Target, read_target
 from clients.data.testset import center_source
 from common.data_places import shown_place
 from numerics.residual.columns_and_outcomes import Columns
+from protocols.residual.settings import Settings
 
 MOST_CATEGORIES = 50
 """Most categories of a column of text: the most frequent values."""
 
-_ROLES = ("target", "id", "truth")
+_ROLES = ("target", "id", "truth", "group")
 
 Categories = Mapping[str, tuple[str, ...]]
 
@@ -64,7 +68,8 @@ def columns_of(table: Table, config: Mapping[str, object], categories: Categorie
     config : Mapping
         Run or node configuration. ``features``: names and globs (default: every column of numbers without another
         role); a column of text among them is one of categories. In a simulation all files share ``features`` and
-        ``target``: a name may be another file's column. ``target``: the outcome. ``labels``: the fusion center holds
+        ``target``: a name may be another file's column. ``target`` and ``task``: the outcome
+        (`clients.data.target.read_target`). ``labels``: the fusion center holds
         the outcomes, so that column is not read. ``id``: the entities' names, not read with
         ``residual.align=row-order``. ``from``: these are rows to predict, and no outcome is read.
     categories : Mapping or None
@@ -90,7 +95,10 @@ def columns_of(table: Table, config: Mapping[str, object], categories: Categorie
     >>> columns.features, columns.x.tolist()
     (('city=Oslo', 'city=Rome'), [[0.0, 1.0], [1.0, 0.0]])
     """
-    return _columns(table, config, sorted(_feature_columns(table, config)), categories or {}, _outcome(table, config))
+    names, outcome = sorted(_feature_columns(table, config)), _outcome(table, config)
+    elsewhere = is_simulated(config) and setting(config, "group") not in table.columns  # all files share the key
+    person = None if setting(config, "from") or elsewhere else persons_of(table, config)
+    return replace(_columns(table, config, names, categories or {}, outcome), person=person)
 
 
 def columns_like(
@@ -139,16 +147,21 @@ def columns_like(
 def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
     """Refuse tables of sites without inputs or names of entities, and those of which none holds the outcome."""
     id_column, target = _id_column(config), setting(config, "target")
+    wanted = not (setting(config, "from") or center_source(config, "labels"))
 
     def check(table: Table) -> None:
         if id_column:
             table.column(id_column)
+        if wanted and target in table.columns:
+            _outcome(table, config)
         if not setting(config, "from"):  # inputs of new rows are those of the site's kept model
             place = {ALL_SITES: config["data"], "partition-id": 0, "num-partitions": len(tables)}
             _feature_columns(table, {**config, **place})
 
     of_each(tables, check)
-    wanted = not (setting(config, "from") or center_source(config, "labels"))
+    group = setting(config, "group")
+    if group and not setting(config, "from") and not any(group in table.columns for table in tables.values()):
+        next(iter(tables.values())).column(group)
     if wanted and not (target and any(target in table.columns for table in tables.values())):
         is_it = f"no file has the column {target!r} that target names" if target else "target is not set"
         known = dict.fromkeys(name for table in tables.values() for name in table.columns)
@@ -177,7 +190,7 @@ def _feature_columns(table: Table, config: Mapping[str, object]) -> list[str]:
             raise _no_column(table, roles)
         return selected
     for name in split_patterns(patterns):
-        if roles.get(name) in ("target", "id"):
+        if roles.get(name) in ("target", "id", "group"):
             raise DataError(
                 f"configuration: column {name!r} is named as one of features and as {roles[name]}; it can be one only",
                 "bad-configuration",
@@ -243,13 +256,20 @@ def _no_column(table: Table, roles: Mapping[str, str]) -> DataError:
     )
 
 
-def _outcome(table: Table, config: Mapping[str, object]) -> Float64[np.ndarray, "n"] | None:
+def _outcome(table: Table, config: Mapping[str, object]) -> Target | None:
     """Return the outcomes, if this site holds them."""
     target = setting(config, "target")
     if not target or setting(config, "labels") or setting(config, "from"):
         return None
     if target in table.columns:
-        return numeric(table, target, allow_missing=False)
+        outcome = read_target(table, config, Settings.tasks)
+        if len(outcome.classes) == 1:
+            raise DataError(
+                f"{table.source}, column {target!r}: every row has the class {outcome.classes[0]!r}; there is nothing"
+                " to learn: name another target",
+                "bad-shape",
+            )
+        return outcome
     if is_simulated(config):  # all files share the target
         return None
     try:
@@ -268,7 +288,7 @@ def _columns(
     config: Mapping[str, object],
     names: list[str],
     categories: Categories,
-    y: Float64[np.ndarray, "n"] | None,
+    outcome: Target | None,
 ) -> Columns:
     """Return these columns of the table, in this order."""
     parts: list[Float64[np.ndarray, "n _"]] = []
@@ -293,7 +313,8 @@ def _columns(
     id_column = _id_column(config)
     entity, kind = entity_names(table, id_column) if id_column else (None, "")
     x = np.hstack(parts) if parts else np.zeros((table.n, 0))
-    return Columns(x, tuple(features), entity, y, categories_of, kind)
+    y, classes = outcome or (None, ())
+    return Columns(x, tuple(features), entity, y, categories_of, kind, classes=classes)
 
 
 def _feature(column: str, category: str) -> str:

@@ -11,10 +11,11 @@ import numpy as np
 
 from clients.cost import Work, cost_lines
 from clients.data import Table, load, setting
+from clients.data.persons import person_lines
 from clients.data.table import DataError, own_number
 from clients.data.target import target_lines
-from clients.sec.rows import step_held_out
-from clients.sec.shard import FEWEST_HELD_OUT, MOST_ROWS, n_held_out, rows_of, sample_rows
+from clients.sec.rows import same_order, step_held_out
+from clients.sec.shard import FEWEST_HELD_OUT, n_held_out, rows_of, sample_rows
 from numerics.sec.left_out import FOLDS
 from numerics.shared.classifiers import fit_classes
 from numerics.shared.regression_rows import RegressionRows
@@ -57,7 +58,7 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
     all_rows = rows_of(table, config)
     lines = describe(all_rows, table, config)
     rows = sample_rows(all_rows)
-    learned = rows.n - n_held_out(rows.n, config)
+    learned = rows.n - _held_out(rows, n_held_out(len(rows.persons), config))
     candidates = [
         each
         for each in _candidates(config, classes=bool(rows.classes))
@@ -78,8 +79,9 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
     target = setting(config, "target")
     unused = [name for name in table.columns if name not in {*rows.features, target}]
     error = "log loss" if rows.classes else "mean squared error"
-    used = min(rows.n, MOST_ROWS)
-    held_out = n_held_out(used, config, step_held_out(FEWEST_HELD_OUT, len(rows.features), config))
+    sample = sample_rows(rows)
+    step = step_held_out(FEWEST_HELD_OUT, len(rows.features), config)
+    used, held_out = sample.n, _held_out(sample, n_held_out(len(sample.persons), config, step))
     learned = used - held_out
     return [
         f"{table.source}: {rows.n} rows",
@@ -88,6 +90,7 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
         *(f"  {line}" for line in target_lines(table, config, Settings.tasks)),
         f"  inputs, in this order at every site: {', '.join(rows.features)}",
         f"  columns not used: {', '.join(unused) or 'none'}",
+        *(f"  {line}" for line in person_lines(table, config)),
         *([f"  a sample of {used} rows, the same in all runs"] if used < rows.n else []),
         f"  {learned} rows to learn from, {held_out} held out to compare predictions on (sec.holdout)",
         "",
@@ -109,6 +112,11 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
         f"  single rows{' (but see above)' if _rows_leave(candidates, config) else ''}, predictions of single rows, and"
         " every column not used",
     ]
+
+
+def _held_out(rows: RegressionRows, n_persons: int) -> int:
+    """Return the number of rows that a real site holds out with so many persons, or rows."""
+    return len(rows.hold_out(rows.persons[same_order(len(rows.persons))[:n_persons]]).y_test)
 
 
 def _candidates(config: Mapping[str, object], *, classes: bool) -> tuple[Candidate, ...]:

@@ -66,7 +66,7 @@ class Disclosure:
         digest = hashlib.sha256()
         for array in (rows.x, rows.y, rows.x_test, rows.y_test):
             digest.update(np.ascontiguousarray(array, np.float64).tobytes())
-        return cls(site.policy.at_least(FEWEST_IN_A_CELL), digest.digest(), loss)
+        return cls(site.rows_that_hold(FEWEST_IN_A_CELL), digest.digest(), loss)
 
     def errors(
         self,

@@ -89,6 +89,7 @@ def _select_sendable(
 
     candidates = _candidates(ask, site, classes=bool(rows.classes))
     settings = {**fit_settings(site, ask), "loss": Loss(len(rows.classes)), "class_weight": ask.class_weight}
+    settings["person"] = rows.person
     try:
         chosen = select(candidates, rows.x, rows.y, selection=ask.selection, **settings)
         left_out = leave_out_chosen(chosen, rows.x, rows.y, **settings) if ask.reference == "left-out" else None
@@ -246,7 +247,7 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
     rows = learner_rows(site, ask.standardize)
     if rows.classes and (ask.coefficients.shape[1] or ask.models):
         raise SiteFault(Fault.MALFORMED_ASK, "classes have no pooled regression, and no model of pooled rows")
-    n_test = len(rows.y_test) if len(rows.y_test) >= site.policy.at_least(FEWEST_HELD_OUT) else 0
+    n_test = len(rows.y_test) if len(rows.persons_test) >= site.policy.at_least(FEWEST_HELD_OUT) else 0
     answer = exact = _no_errors(len(ask.combinations))
     if n_test:
         disclosure = Disclosure.of(site, rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -28,17 +27,17 @@ def is_real(site: Site) -> bool:
 def learner_rows(site: Site, standardize: str) -> RegressionRows:
     """Return the learner's rows as its models get them, with the same share of own data held out in every ask.
 
-    The rows of a scenario have test rows of their own.
+    The rows of a scenario have test rows of their own. Where rows are about persons, these are held out as a whole.
     """
     rows = sample_rows(site.shard)
     if is_real(site):
         step = step_held_out(site.policy.at_least(FEWEST_HELD_OUT), len(rows.features), site.config)
-        if n_test := n_held_out(rows.n, site.config, step):
-            rows = hold_out(rows, n_test, same_order(rows.n))
-    elif site.config.get("protocol") and (n_test := n_held_out(rows.n, site.config)):
+        if n_test := n_held_out(len(rows.persons), site.config, step):
+            rows = rows.hold_out(rows.persons[same_order(len(rows.persons))[:n_test]])
+    elif site.config.get("protocol") and (n_test := n_held_out(len(rows.persons), site.config)):
         # Drawn from the number of rows, not from their content: runs with other inputs hold out the same rows.
-        order = np.random.default_rng([site.seed, site.repetition, rows.n]).permutation(rows.n)
-        rows = hold_out(rows, n_test, order)
+        order = np.random.default_rng([site.seed, site.repetition, rows.n]).permutation(len(rows.persons))
+        rows = rows.hold_out(rows.persons[order[:n_test]])
     return rows.standardized() if standardize == "learner" else rows
 
 
@@ -51,7 +50,7 @@ def fit_settings(site: Site, ask: Select) -> dict[str, Any]:
     rng, group, least = site.shard_rng, 1, site.consents.number("min-leaf", Consents.min_leaf)
     min_leaf = max(ask.min_leaf, least)
     if is_real(site):
-        rng, group = np.random.default_rng(digest_of(site.shard)), site.policy.at_least(FEWEST_IN_A_CELL)
+        rng, group = np.random.default_rng(digest_of(site.shard)), site.rows_that_hold(FEWEST_IN_A_CELL)
         min_leaf = next(leaf for leaf in (least << power for power in count()) if leaf >= ask.min_leaf)
     return {
         "standardize": ask.standardize,
@@ -76,22 +75,8 @@ def step_held_out(floor: int, p: int, config: Mapping[str, object]) -> int:
     return floor * math.ceil(least / floor)
 
 
-def hold_out(rows: RegressionRows, n_test: int, order: Int64[np.ndarray, "n"]) -> RegressionRows:
-    """Return the rows with the first `n_test` of an order held out.
-
-    Examples
-    --------
-    >>> rows = RegressionRows(np.zeros((3, 1)), np.arange(3.0), np.zeros((0, 1)), np.zeros(0), ("x",))
-    >>> held_out = hold_out(rows, 1, np.array([1, 2, 0]))
-    >>> held_out.y, held_out.y_test
-    (array([0., 2.]), array([1.]))
-    """
-    test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
-    return replace(rows, x=rows.x[train], y=rows.y[train], x_test=rows.x[test], y_test=rows.y[test])
-
-
 def same_order(n: int) -> Int64[np.ndarray, "n"]:
-    """Return the order in which a real site holds rows out: the same in all runs, whatever their seeds.
+    """Return the order in which a real site holds rows, or persons, out: the same in all runs, whatever their seeds.
 
     Models, and moments, of many splits of the same rows would tell of every row (docs/sec.md). As in `sample_rows`, a
     row's number depends on its place only.

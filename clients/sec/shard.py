@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from clients.data import DataError, Table, cell_name, load
+from clients.data import DataError, Table, cell_name, load, setting
 from clients.data.columns import Tables, check_alike
 from clients.data.regression import input_names, regression_rows
 from clients.data.target import check_targets
+from numerics.shared.folds import of_rows
 from numerics.shared.regression_rows import RegressionRows
 from protocols.sec.settings import Settings
 
@@ -42,7 +43,7 @@ def sample_rows(rows: RegressionRows) -> RegressionRows:
         return rows
     numbers = np.random.default_rng(0).random(rows.n)
     used = np.sort(np.argpartition(numbers, MOST_ROWS)[:MOST_ROWS])
-    return replace(rows, x=rows.x[used], y=rows.y[used])
+    return replace(rows, x=rows.x[used], y=rows.y[used], person=of_rows(rows.person, used))
 
 
 def open_shard(config: Mapping[str, object]) -> RegressionRows:
@@ -81,8 +82,14 @@ def rows_of(table: Table, config: Mapping[str, object]) -> RegressionRows:
     ('x',)
     """
     rows = regression_rows(table, config, Settings.tasks)
-    n_test = n_held_out(rows.n, config)
-    if rows.n - n_test < 2:
+    n_test = n_held_out(len(rows.persons), config)
+    if len(rows.persons) < 2 <= rows.n:
+        raise DataError(
+            f"{cell_name(table, setting(config, 'group'), 0)}: all rows are about one person; a model is selected on"
+            " others than it is fitted to",
+            "too-few-rows",
+        )
+    if len(rows.persons) - n_test < 2:
         raise DataError(
             f"{cell_name(table, str(config['target']), rows.n - 1)}: is the last of {rows.n} rows, and sec.holdout"
             f" takes {n_test} of them; at least two must remain to select a model on",
@@ -92,7 +99,7 @@ def rows_of(table: Table, config: Mapping[str, object]) -> RegressionRows:
 
 
 def n_held_out(n: int, config: Mapping[str, object], step: int = 1) -> int:
-    """Return how many of `n` rows are held out, a multiple of `step`: none if the error on so few would reveal rows.
+    """Return how many of `n` rows or persons are held out, a multiple of `step`: none if so few would reveal rows.
 
     Examples
     --------

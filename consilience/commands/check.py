@@ -11,6 +11,7 @@ from common.extras import MissingLibraryError
 from common.settings import SettingError
 from consilience.assignments import parse
 from consilience.commands import terminal
+from consilience.data_check import site_lines
 from protocols import registry
 
 
@@ -63,9 +64,7 @@ def _is_of_several(data: str) -> bool:
 
 def _site_lines(protocol: str, config: Mapping[str, Any], policy: Path | None) -> list[str]:
     """Return what of a site's data would be used, what would leave, and what policy and budget refuse."""
-    from clients.data.advice import advice_lines
-
-    lines: list[str] = [*registry.room(protocol, "check").check_lines(config), *advice_lines(config)]
+    lines = site_lines(protocol, config)
     if policy is not None:
         shard = registry.room(protocol, "shard").open_shard(config)
         lines += ["", *_policy_lines(policy, protocol, shard, config)]
@@ -118,10 +117,11 @@ def _budget_lines(file: Path | None, config: Mapping[str, Any]) -> list[str]:
 def _policy_lines(file: Path, protocol: str, shard: Any, config: Mapping[str, Any]) -> list[str]:
     """Return what the policy refuses of the protocol, given the site's shard."""
     from clients.policy import Policy, PolicyError, check_lines
+    from clients.shards import persons_or_rows
     from protocols.wire.message import asks_of
 
     try:
-        n_rows = getattr(shard, "n", None)  # None: the shard is read in blocks
+        n_rows = persons_or_rows(shard)
         return check_lines(Policy.read(file.expanduser()), asks_of(protocol), n_rows, int(config.get("min-rows", 0)))
     except PolicyError as error:
         terminal.fail(str(error))

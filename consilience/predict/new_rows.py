@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
 
-from clients.data import DataError, Table, read_table, setting, split_patterns
+from clients.data import DataError, Table, cell_name, numeric, read_table, split_patterns
+from clients.data import setting as text_setting
+from clients.data.preparation import prepare_new_rows
 from common.results import PREDICT
-from common.settings import Settings, Value, to_toml
+from common.settings import Settings, Value, setting, to_toml
 from consilience.assignments import parse
 from consilience.predict.interface import LearnedRun, Predictions, RequestError
 from protocols import registry
 from protocols.prediction import Prediction, prediction_of
 from protocols.settings import run_keys
 
-COLUMN_KEYS = ("id", "sensitive", "target")
+COLUMN_KEYS = ("id", "sensitive", "target", "missing", "indicators", "categories", "ordinal")
 """Keys that may be set again: each real site has set its own, which the fusion center does not know."""
+
+
+@dataclass(frozen=True)
+class Options(Settings):
+    """What a prediction takes, whatever the protocol."""
+
+    medians: str = setting(
+        "",
+        "medians.csv of the site whose rows these are, or a simulated site's name: fills empty cells",
+    )
 
 
 class SitesPredictError(RequestError):
@@ -66,15 +79,42 @@ def predict_rows(folder: Path, read: Callable[[Sequence[str]], Table], assignmen
     module = registry.room(report.protocol, "predict")
     options: type[Settings] = getattr(module, "Options", Settings)
     keys = run_keys()
-    settings = parse(assignments, {**{key: keys[key] for key in COLUMN_KEYS}, **options.keys()})
+    settings = parse(assignments, {**{key: keys[key] for key in COLUMN_KEYS}, **Options.keys(), **options.keys()})
     columns = {key: value for key, value in settings.items() if key in COLUMN_KEYS}
     config = {**_learned_config(folder, report.scenario, report.config, report.metrics), **columns}
     check_saved(folder, report.protocol, arrays)
-    table = read(split_patterns(setting(config, "sensitive")))
+    table = read(split_patterns(text_setting(config, "sensitive")))
     if not table.n:
         raise DataError(f"{table.source}: has no rows to predict", "too-few-rows")
+    table = prepare_new_rows(table, config, _medians(folder, str(settings.get("medians", ""))))
+    if text_setting(config, "missing") == "impute":
+        _refuse_empty(table, arrays.get("features", np.zeros(0, str)))
     predictions: Predictions = module.predict(LearnedRun(folder, config, arrays), table, options.of(settings))
     return Predictions({"entity": _entities(table, config, columns), **predictions.columns}, predictions.lines)
+
+
+def _medians(folder: Path, file: str) -> dict[str, float]:
+    """Return the medians that a site has written; `file` may be the name of a simulated site. None without a file."""
+    if not file:
+        return {}
+    simulated = folder.expanduser() / "sites" / file / "medians.csv"
+    table = read_table(str(simulated) if simulated.is_file() else file, own=False, text=["column"])
+    medians = numeric(table, "median", allow_missing=False).tolist()
+    return dict(zip(table.column("column").tolist(), medians, strict=True))
+
+
+def _refuse_empty(table: Table, features: Shaped[np.ndarray, "d"]) -> None:
+    """Refuse an empty cell that no median has filled: medians of new rows would be others."""
+    for name in features.tolist():
+        cells = table.columns.get(name)
+        if cells is None or cells.dtype.kind != "f":
+            continue
+        for row in np.flatnonzero(np.isnan(cells))[:1]:
+            raise DataError(
+                f"{cell_name(table, name, int(row))}: is empty; medians stay at the sites: name the file of the site"
+                " whose rows these are, --set medians=SITE/medians.csv",
+                "missing-value",
+            )
 
 
 def _learned_config(
@@ -101,7 +141,7 @@ def _learned_config(
 
 def _entities(table: Table, config: Mapping[str, Any], columns: Mapping[str, Value]) -> Shaped[np.ndarray, "n"]:
     """Return the rows' names, from the column that `id` names, or else their numbers, from 0."""
-    name = setting(config, "id")
+    name = text_setting(config, "id")
     if not name or (name not in table.columns and "id" not in columns):
         return np.arange(table.n)
     return table.column(name)

@@ -16,7 +16,7 @@ from clients.data.target import class_labels
 from common.grouping import list_names
 from common.settings import Settings, at_least, below, setting
 from consilience.predict.interface import LearnedRun, Predictions, RequestError
-from numerics.shared.classification import classification_scores, predicted_classes
+from numerics.shared.classification import classification_scores, prediction_columns
 from protocols.models import ModelError
 from protocols.sec import settings as sec
 from server.report.classification import SCORE_WORDS
@@ -85,14 +85,12 @@ def _class_columns(
     threshold: float,
 ) -> dict[str, Shaped[np.ndarray, "n"]]:
     """Return for every cluster the predicted class of each row, and the probability of each class."""
-    classes = np.array(learners.classes)
+    classes = learners.classes
     if threshold and len(classes) != 2:
         raise RequestError(f"threshold is for two classes, and the run has {len(classes)}; leave it out")
     columns: dict[str, Shaped[np.ndarray, "n"]] = {}
     for cluster, name in names.items():
-        p = probabilities[cluster]
-        columns[name] = classes[predicted_classes(p, threshold or None)]
-        columns |= {f"{name}_{label}": p[:, place] for place, label in enumerate(learners.classes)}
+        columns |= prediction_columns(probabilities[cluster], classes, name, threshold)
     return columns
 
 

@@ -24,6 +24,7 @@ from common.csv_text import csv_text
 from common.files import encode_text
 from common.settings import ConfigError, at_least, setting
 from common.skops_import import skops_io
+from numerics.shared.regressors import quiet_fit
 
 CLASSIFIERS = ("bayes", "discriminant", "logistic", "neighbors", "tree")
 SENT = ("bayes", "discriminant", "logistic")
@@ -178,7 +179,8 @@ def _classify(
             continue
         lines.append(f"{teacher}: {len(names)} classifiers from {known.sum()} labeled rows of {len(classes)} classes")
         for name in names:
-            model = _classifier(name, options.seed).fit(own.x[known], own.y[known])
+            with quiet_fit():
+                model = _classifier(name, options.seed).fit(own.x[known], own.y[known])
             fitted[f"{teacher}_{name}"] = model
             for site in sites if options.exchange and not options.models else [teacher]:
                 labels[site][f"class_{teacher}_{name}"] = model.predict(sites[site].x)

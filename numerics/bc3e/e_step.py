@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-from numerics.bc3e.ensemble import Labels, present
-from numerics.bc3e.grid import from_grid, to_grid
+from numerics.bc3e.ensemble import Counts, Labels, present
+from numerics.bc3e.grid import add_up, from_grid, to_grid
 from numerics.bc3e.reliability import class_bound, class_evidence, class_responsibilities, confusion_of
 from numerics.bc3e.responsibilities import (
     LabeledBlock,
@@ -154,6 +154,7 @@ def _last_sweep(
     likelihoods: Sequence[Float64[np.ndarray, "k n"]],
     log_weights: Float64[np.ndarray, "k n"],
     bits: int,
+    counts: Counts = None,
 ) -> tuple[Float64[np.ndarray, "k n"], dict[str, Int64[np.ndarray, "k k_m"]], int]:
     """Sweep over one block as `_sweep` does; return also the masses, and the clusterings' part of the bound."""
     weights = relative_weights(log_weights)
@@ -163,36 +164,44 @@ def _last_sweep(
     for (name, part), likelihood in zip(parts.items(), likelihoods, strict=True):
         phi = part.responsibilities(weights, log_weights, likelihood, bits)
         total += phi
-        mass[name] = _mass(phi, part.labels, part.table.shape[1] - 1, bits)
-        bound += _cluster_bound(phi, part, bits)
+        mass[name] = _mass(phi, part.labels, part.table.shape[1] - 1, bits, counts)
+        bound += _cluster_bound(phi, part, bits, counts)
     return total, mass, bound
 
 
-def _mass(phi: Float64[np.ndarray, "k n"], labels: Labels, k_m: int, bits: int) -> Int64[np.ndarray, "k k_m"]:
+def _mass(
+    phi: Float64[np.ndarray, "k n"], labels: Labels, k_m: int, bits: int, counts: Counts = None
+) -> Int64[np.ndarray, "k k_m"]:
     """Compute T_mij of eq. (7) for one block; sums of integers below 2**53 are exact in float64."""
     if labels.ndim == 2:
-        soft = [np.rint(row[:, None] * labels).astype(np.int64).sum(axis=0) for row in phi]
+        soft = [add_up(np.rint(row[:, None] * labels).astype(np.int64).T, counts) for row in phi]
         mass = np.zeros((len(phi), k_m), np.int64)
         mass[:, : labels.shape[1]] = soft
         return mass
     labeled = labels >= 0
     if not labeled.all():
         phi, labels = phi.compress(labeled, axis=1), labels[labeled]
+        counts = None if counts is None else counts[labeled]
+    if counts is not None:  # in integers: with their counts, even a few instances may pass 2**53
+        mass = np.zeros((len(phi), k_m), np.int64)
+        for row, own in zip(mass, phi.astype(np.int64) * counts, strict=True):
+            np.add.at(row, labels, own)
+        return mass
     return np.stack([np.bincount(labels, row, minlength=k_m) for row in phi]).astype(np.int64)
 
 
 def _confusion_mass(
-    share: Float64[np.ndarray, "k n"], classifiers: Mapping[str, Labels], k: int, bits: int
+    share: Float64[np.ndarray, "k n"], classifiers: Mapping[str, Labels], k: int, bits: int, counts: Counts = None
 ) -> dict[str, Int64[np.ndarray, "k k"]]:
     """Compute the masses of confusion matrices: sum_n r_ni [w_nl = j]."""
-    return {confusion_of(name): _mass(share, labels, k, bits) for name, labels in classifiers.items()}
+    return {confusion_of(name): _mass(share, labels, k, bits, counts) for name, labels in classifiers.items()}
 
 
-def _cluster_bound(phi: Float64[np.ndarray, "k n"], part: LabeledBlock, bits: int) -> int:
+def _cluster_bound(phi: Float64[np.ndarray, "k n"], part: LabeledBlock, bits: int, counts: Counts) -> int:
     """Compute sum_i phi_nmi (log beta_{m,i,w} - log phi_nmi), each instance's term on the grid."""
     probability = np.ldexp(phi, -bits)
     logs = np.where(phi > 0, part.log_likelihood() - safe_log(probability), 0.0)
-    return int(to_grid(sum_classes(probability * logs), bits).sum())
+    return int(add_up(to_grid(sum_classes(probability * logs), bits), counts))
 
 
 def log_theta(gamma: Gamma) -> Float64[np.ndarray, "k n"]:
@@ -202,7 +211,7 @@ def log_theta(gamma: Gamma) -> Float64[np.ndarray, "k n"]:
     return np.asarray(psi(gamma) - psi(sum_classes(gamma)))
 
 
-def dirichlet_bound(alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int) -> int:
+def dirichlet_bound(alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int, counts: Counts = None) -> int:
     """Compute the bound's terms of theta, each instance's on the grid.
 
     With gamma = alpha + C + sum_m phi_m (eq. 6) the expectations E[log theta] cancel, and what is left of eq. (3)
@@ -211,12 +220,14 @@ def dirichlet_bound(alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int) ->
     from scipy.special import gammaln
 
     prior = float(gammaln(alpha.sum()) - gammaln(alpha).sum())
-    return int(to_grid(prior - gammaln(sum_classes(gamma)) + sum_classes(gammaln(gamma)), bits).sum())
+    return int(add_up(to_grid(prior - gammaln(sum_classes(gamma)) + sum_classes(gammaln(gamma)), bits), counts))
 
 
-def center_part(alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int) -> tuple[Int64[np.ndarray, "k"], int]:
+def center_part(
+    alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int, counts: Counts = None
+) -> tuple[Int64[np.ndarray, "k"], int]:
     """Compute ``s`` and the Dirichlet part of the bound for instances of known gamma, on the grid."""
-    return to_grid(log_theta(gamma), bits).sum(axis=1), dirichlet_bound(alpha, gamma, bits)
+    return add_up(to_grid(log_theta(gamma), bits), counts), dirichlet_bound(alpha, gamma, bits, counts)
 
 
 def add_alpha(alpha: Float64[np.ndarray, "k"], total: Int64[np.ndarray, "k n"], bits: int) -> Gamma:
@@ -261,6 +272,7 @@ def e_step(
     settings: EStepSettings,
     threads: int = 1,
     classes: Int64[np.ndarray, "k n"] | None = None,
+    counts: Counts = None,
 ) -> tuple[Gamma, Contribution]:
     """Iterate eqs. (5) and (6) for every instance to its own convergence.
 
@@ -285,6 +297,9 @@ def e_step(
     classes : ndarray or None
         ``(k, n)``: responsibilities of the classes in the E-step before, on the grid; overwritten by the new ones.
         None: all are 0, as at a cold start.
+    counts : ndarray or None
+        ``(n,)``: how many instances each stands for (`numerics.bc3e.ensemble.Distinct`). Equal labels have equal
+        results, and sums are exact: they are those of all instances, to the bit. None: one each.
 
     Returns
     -------
@@ -300,12 +315,13 @@ def e_step(
         cut = slice(start, min(start + BLOCK, n))
         voters = {name: labels[cut] for name, labels in classifiers.items()}
         parts = {name: LabeledBlock(tables[name], labels[cut]) for name, labels in clusterings.items()}
+        times = None if counts is None else counts[cut]
         if classes is None:
-            result[:, cut], part = _e_step_block(alpha, parts, voters, gamma[:, cut].copy(), settings)
+            result[:, cut], part = _e_step_block(alpha, parts, voters, gamma[:, cut].copy(), settings, times)
         else:
             evidence = class_evidence(tables, voters, cut.stop - cut.start, len(alpha), settings.bits)
             known = _KnownClasses(evidence, classes[:, cut].astype(np.float64))
-            result[:, cut], part = _e_step_block(alpha, parts, voters, gamma[:, cut].copy(), settings, known)
+            result[:, cut], part = _e_step_block(alpha, parts, voters, gamma[:, cut].copy(), settings, times, known)
             classes[:, cut] = known.share
         return part
 
@@ -362,6 +378,7 @@ def _e_step_block(
     classifiers: Mapping[str, Labels],
     gamma: Gamma,
     settings: EStepSettings,
+    counts: Counts,
     known: _KnownClasses | None = None,
 ) -> tuple[Gamma, Contribution]:
     from scipy.special import psi  # here: of a site's asks only this one needs it, and each may be a process
@@ -401,12 +418,13 @@ def _e_step_block(
     origin[:, active] = here
 
     log_weights = psi(origin)
-    total, mass, bound = _last_sweep(parts, likelihoods, log_weights, bits)
+    total, mass, bound = _last_sweep(parts, likelihoods, log_weights, bits, counts)
     if known:
         known.update(log_weights, settings)
         total = total + draws * known.share
-        mass |= _confusion_mass(known.share, classifiers, k, bits)
-        bound += class_bound(known.share, known.evidence, bits)
+        mass |= _confusion_mass(known.share, classifiers, k, bits, counts)
+        bound += class_bound(known.share, known.evidence, bits, counts)
     updated = alpha[:, None] + np.ldexp(fixed + total, -bits)
-    statistics, prior_bound = center_part(alpha, updated, bits)
-    return updated, Contribution(n, mass, statistics, bound + prior_bound)
+    statistics, prior_bound = center_part(alpha, updated, bits, counts)
+    number = n if counts is None else int(counts.sum())
+    return updated, Contribution(number, mass, statistics, bound + prior_bound)

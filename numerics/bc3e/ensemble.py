@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Int, Int64, Shaped
 
 Labels = Shaped[np.ndarray, "n ..."]
-"""Labels by one model: hard, ``int64 (n,)`` with -1 where the model gave none; or soft, ``float64 (n, k)`` rows of
+"""Labels by one model: hard, integers ``(n,)`` with -1 where the model gave none; or soft, ``float64 (n, k)`` rows of
 probabilities that sum to 1, a row of zeros where the model gave none."""
+
+Counts = Int64[np.ndarray, "n"] | None
+"""How many instances each instance stands for; None: one."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,52 @@ class Ensemble:
             truth=None if self.truth is None else self.truth[index],
             entity=None if self.entity is None else self.entity[index],
         )
+
+    @cached_property
+    def distinct(self) -> Distinct:
+        """The instances by their labels: those with equal labels have the same gamma, and are one in an E-step."""
+        code = np.zeros(self.n, np.int64)
+        size = 1
+        for labels in (*self.classifiers.values(), *self.clusterings.values()):
+            for column in labels.T if labels.ndim == 2 else [labels]:
+                if labels.ndim == 2:
+                    column = np.unique(column, return_inverse=True)[1]
+                radix = int(column.max(initial=0)) + 2  # a missing label is -1
+                if size * radix >= 2**62:
+                    code = np.unique(code, return_inverse=True)[1]
+                    size = int(code.max(initial=0)) + 1
+                code *= radix
+                code += column
+                code += 1
+                size *= radix
+        _, first, of_row, counts = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
+        return Distinct(self.rows(first), of_row.astype(np.int32), counts.astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """Instances without those whose labels another one has.
+
+    Attributes
+    ----------
+    part : Ensemble
+        One instance for every combination of labels that there is.
+    of_row : ndarray
+        ``(n,)``: which of them has the labels of each instance.
+    counts : ndarray
+        How many instances have the labels of each.
+
+    Examples
+    --------
+    >>> ensemble = Ensemble(3, {"svm": np.array([1, 0, 1])}, {"kmeans": np.array([2, -1, 2])})
+    >>> distinct = ensemble.distinct
+    >>> distinct.part.classifiers["svm"].tolist(), distinct.of_row.tolist(), distinct.counts.tolist()
+    ([0, 1], [1, 0, 1], [1, 2])
+    """
+
+    part: Ensemble
+    of_row: Int[np.ndarray, "n"]
+    counts: Int64[np.ndarray, "u"]
 
 
 def n_values(labels: Labels) -> int:

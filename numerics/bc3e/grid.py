@@ -62,6 +62,19 @@ def to_grid(values: Float64[np.ndarray, "*shape"], bits: int) -> Int64[np.ndarra
     return np.asarray(np.rint(np.ldexp(values, bits)).astype(np.int64))
 
 
+def add_up(
+    integers: Int64[np.ndarray, "*shape n"], counts: Int64[np.ndarray, "n"] | None
+) -> Int64[np.ndarray, "*shape"]:
+    """Sum the last axis, each of its entries as many times as `counts` says (None: once).
+
+    Examples
+    --------
+    >>> add_up(np.array([[1, 2], [3, 4]]), np.array([10, 1])).tolist()
+    [12, 34]
+    """
+    return np.asarray(integers.sum(axis=-1) if counts is None else integers @ counts)
+
+
 def one_to_grid(value: float, bits: int) -> int:
     """Apply `to_grid` to a single number."""
     return round(value * 2.0**bits)

@@ -23,8 +23,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.bc3e.ensemble import Labels
-from numerics.bc3e.grid import from_grid, to_grid
+from numerics.bc3e.ensemble import Counts, Labels
+from numerics.bc3e.grid import add_up, from_grid, to_grid
 from numerics.bc3e.m_step import initial_beta, maximize_beta, smoothing_bound
 from numerics.bc3e.responsibilities import Table, max_classes, safe_log, sum_classes
 
@@ -248,11 +248,16 @@ def class_responsibilities(
     return np.asarray(share)
 
 
-def class_bound(share: Float64[np.ndarray, "k n"], evidence: Int64[np.ndarray, "k n"], bits: int) -> int:
-    """Compute sum_i r_ni (evidence_ni - log r_ni), each instance's term on the grid."""
+def class_bound(
+    share: Float64[np.ndarray, "k n"],
+    evidence: Int64[np.ndarray, "k n"],
+    bits: int,
+    counts: Counts = None,
+) -> int:
+    """Compute sum_i r_ni (evidence_ni - log r_ni), each instance's term on the grid; `counts` as of `e_step`."""
     probability = np.ldexp(share, -bits)
     logs = np.where(share > 0, from_grid(evidence, bits) - safe_log(probability), 0.0)
-    return int(to_grid(sum_classes(probability * logs), bits).sum())
+    return int(add_up(to_grid(sum_classes(probability * logs), bits), counts))
 
 
 def class_probabilities(

@@ -8,11 +8,14 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from numerics.bc3e.ensemble import Ensemble, Labels, n_values
+from numerics.bc3e.ensemble import Counts, Ensemble, Labels, n_values
+from numerics.bc3e.grid import add_up
 from numerics.bc3e.reliability import confusion_of
 
 
-def without_rare_clusters(ensemble: Ensemble, names: Collection[str], fewest: int) -> tuple[Ensemble, int]:
+def without_rare_clusters(
+    ensemble: Ensemble, names: Collection[str], fewest: int, counts: Counts = None
+) -> tuple[Ensemble, int]:
     """Withhold the labels of clusters that few instances are in; these instances count as unlabeled there.
 
     Parameters
@@ -25,6 +28,8 @@ def without_rare_clusters(ensemble: Ensemble, names: Collection[str], fewest: in
     fewest : int
         Fewest instances of a cluster. Of probabilities, instances count that have any for it; what is left of them is
         scaled to 1.
+    counts : ndarray or None
+        ``(n,)``: how many instances each stands for; None: one.
 
     Returns
     -------
@@ -44,7 +49,7 @@ def without_rare_clusters(ensemble: Ensemble, names: Collection[str], fewest: in
         (classifiers, {name for name in classifiers if confusion_of(name) in names}),
     ):
         for name in told:
-            rare = _support(models[name])
+            rare = _support(models[name], counts)
             rare = (rare > 0) & (rare < fewest)
             if rare.any():
                 models[name], withheld = _without(models[name], rare), withheld + int(rare.sum())
@@ -53,10 +58,12 @@ def without_rare_clusters(ensemble: Ensemble, names: Collection[str], fewest: in
     )
 
 
-def _support(labels: Labels) -> Int64[np.ndarray, "k_m"]:
+def _support(labels: Labels, counts: Counts) -> Int64[np.ndarray, "k_m"]:
     if labels.ndim == 2:
-        return np.asarray((labels > 0).sum(axis=0))
-    return np.bincount(labels[labels >= 0], minlength=n_values(labels))
+        return add_up((labels > 0).astype(np.int64).T, counts)
+    labeled = labels >= 0
+    weights = None if counts is None else counts[labeled]  # as floats: exact, far below 2**53
+    return np.bincount(labels[labeled], weights, minlength=n_values(labels)).astype(np.int64)
 
 
 def _without(labels: Labels, rare: Shaped[np.ndarray, "k_m"]) -> Labels:
@@ -67,7 +74,7 @@ def _without(labels: Labels, rare: Shaped[np.ndarray, "k_m"]) -> Labels:
     return np.asarray(np.divide(kept, total, out=np.zeros_like(kept), where=total > 0))
 
 
-def without_rare_combinations(ensemble: Ensemble, fewest: int) -> Ensemble:
+def without_rare_combinations(ensemble: Ensemble, fewest: int, counts: Counts = None) -> Ensemble:
     """Withhold labels until every combination of votes and clusters that is left has enough instances.
 
     Instances of a rare combination lose the label of the clustering with most clusters first, then that of the next
@@ -79,6 +86,8 @@ def without_rare_combinations(ensemble: Ensemble, fewest: int) -> Ensemble:
         Labels of the instances.
     fewest : int
         Fewest instances of a combination; those without any label may be fewer.
+    counts : ndarray or None
+        ``(n,)``: how many instances each stands for; None: one.
 
     Examples
     --------
@@ -94,7 +103,7 @@ def without_rare_combinations(ensemble: Ensemble, fewest: int) -> Ensemble:
         votes[np.flatnonzero(labels >= 0), labels[labels >= 0]] += 1
     finest_first = sorted(clusters.values(), key=n_values, reverse=True)
     for withheld in [*([labels] for labels in finest_first), list(classes.values())]:
-        rare = _instances_alike(np.column_stack([votes, *clusters.values()])) < fewest
+        rare = _instances_alike(np.column_stack([votes, *clusters.values()]), counts) < fewest
         for labels in withheld:
             labels[rare] = -1
     return replace(
@@ -102,9 +111,9 @@ def without_rare_combinations(ensemble: Ensemble, fewest: int) -> Ensemble:
     )
 
 
-def _instances_alike(labels: Int64[np.ndarray, "n q"]) -> Int64[np.ndarray, "n"]:
+def _instances_alike(labels: Int64[np.ndarray, "n q"], counts: Counts) -> Int64[np.ndarray, "n"]:
     """Count the instances of each instance's combination."""
     if not labels.size:
-        return np.full(len(labels), len(labels))
-    _, place, counts = np.unique(labels, axis=0, return_inverse=True, return_counts=True)
-    return np.asarray(counts[place.ravel()])
+        return np.full(len(labels), len(labels) if counts is None else counts.sum())
+    _, place = np.unique(labels, axis=0, return_inverse=True)
+    return np.asarray(np.bincount(place.ravel(), counts)[place.ravel()].astype(np.int64))

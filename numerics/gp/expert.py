@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, Int64
 from scipy.linalg import lapack, solve_triangular
 
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import factor
+from numerics.shared.folds import Persons
 
 BLOCK = 4_000_000
 """Entries of a working array: 32 MB."""
@@ -60,10 +61,13 @@ class LeftOut(NamedTuple):
         ``(n,)`` outputs minus their predictions.
     variances : ndarray
         ``(n,)`` variances that the model gives the errors, noise included.
+    rows : ndarray
+        ``(n,)`` places of these rows among the expert's.
     """
 
     errors: Float64[np.ndarray, "n"]
     variances: Float64[np.ndarray, "n"]
+    rows: Int64[np.ndarray, "n"]
 
     @property
     def residuals(self) -> Float64[np.ndarray, "n"]:
@@ -82,6 +86,8 @@ class Expert:
         The kernel's parameters and, last, the logarithm of the noise's standard deviation.
     x, y : ndarray
         ``(n, d)`` and ``(n,)`` rows in standardized units, ``n >= 1``.
+    noise : ndarray, optional
+        ``(n,)`` known variances of the rows' own noise, beside that of theta.
 
     Raises
     ------
@@ -106,9 +112,10 @@ class Expert:
         theta: Float64[np.ndarray, "p"],
         x: Float64[np.ndarray, "n d"],
         y: Float64[np.ndarray, "n"],
+        noise: Float64[np.ndarray, "n"] | None = None,
     ) -> None:
         self.kernel, self.params, self.x, self.y = kernel, theta[:-1], x, y
-        self._factor = factor(kernel, theta, x)
+        self._factor = factor(kernel, theta, x, noise)
         self._whitened = solve_triangular(self._factor, y, lower=True, check_finite=False)
 
     def predict(self, points: Float[np.ndarray, "q d"]) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q"]]:
@@ -131,11 +138,12 @@ class Expert:
         weights = solve_triangular(self._factor, whitened, lower=True, trans=1, check_finite=False)
         return FunctionalPrediction(self._whitened @ whitened, whitened, weights)
 
-    def left_out(self) -> LeftOut:
-        """Predict every row from the others.
+    def left_out(self, person: Persons = None) -> LeftOut:
+        """Predict every row from the others, or from those of other persons.
 
         With ``a = Z^-1 y``, errors are ``a / diag(Z^-1)``, their variances ``1 / diag(Z^-1)`` (Sundararajan and Keerthi
-        2001).
+        2001). Rows that are left out together have the errors ``B^-1 a`` and the covariance ``B^-1``, with their blocks
+        of a and ``B = Z^-1``.
 
         Examples
         --------
@@ -149,7 +157,14 @@ class Expert:
         weights = solve_triangular(self._factor, self._whitened, lower=True, trans=1, check_finite=False)
         lower = lapack.dtrtri(self._factor, lower=1)[0]
         diagonal = np.einsum("ij,ij->j", lower, lower)
-        return LeftOut(weights / diagonal, 1.0 / diagonal)
+        errors, variances = weights / diagonal, 1.0 / diagonal
+        if person is not None:
+            number, size = np.unique(person, return_inverse=True, return_counts=True)[1:]
+            for several in np.flatnonzero(size > 1):
+                rows = np.flatnonzero(number == several)
+                covariance = np.linalg.inv(lower[:, rows].T @ lower[:, rows])
+                errors[rows], variances[rows] = covariance @ weights[rows], covariance.diagonal()
+        return LeftOut(errors, variances, np.arange(len(self.y)))
 
     def _prediction(
         self, points: Float64[np.ndarray, "q d"]

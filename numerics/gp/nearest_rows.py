@@ -15,6 +15,7 @@ from numerics.gp.expert import LeftOut, blocks
 from numerics.gp.joint_answers import Frame, JointAnswer
 from numerics.gp.kernels import Kernel
 from numerics.gp.sketch import Sketch, directions_of
+from numerics.shared.folds import Persons
 
 LEARNING_PARTS, LEARNING_ROWS = 5, 500
 """Neighborhoods whose rows stand for all rows in the search for hyperparameters, and their rows."""
@@ -41,6 +42,8 @@ class NearestRows:
         ``(n, d)`` and ``(n,)`` rows in standardized units.
     m : int
         Number of rows that predict a point.
+    noise : ndarray, optional
+        ``(n,)`` known variances of the rows' own noise, beside that of theta.
 
     Examples
     --------
@@ -58,11 +61,13 @@ class NearestRows:
         x: Float64[np.ndarray, "n d"],
         y: Float64[np.ndarray, "n"],
         m: int,
+        noise: Float64[np.ndarray, "n"] | None = None,
     ) -> None:
         from scipy.spatial import cKDTree  # which only a site of many rows needs
 
         self.kernel, self.params, self.x, self.y = kernel, theta[:-1], x, y
-        self._noise, self._m = float(np.exp(2 * theta[-1])), min(m, len(y))
+        common = float(np.exp(2 * theta[-1]))
+        self._noise, self._m = np.full(len(y), common) if noise is None else common + noise, min(m, len(y))
         self._lengths = kernel.lengths(self.params)
         scaled = x / self._lengths
         self._tree = (
@@ -95,16 +100,30 @@ class NearestRows:
             further.rows[some] = frame.rows(cross, weights)
         return sketch, further
 
-    def left_out(self, rng: np.random.Generator) -> LeftOut:
-        """Predict some rows, drawn at random, from the rows nearest to each."""
+    def left_out(self, rng: np.random.Generator, person: Persons = None) -> LeftOut:
+        """Predict some rows, drawn at random, from the rows nearest to each, which are about other persons."""
         rows = rng.permutation(len(self.y))[:CHECKED_ROWS]
+        if person is not None:
+            return self._persons_left_out(rows, person)
         near = self._nearest(self.x[rows], min(self._m + 1, len(self.y)))
         # Among equal rows, the row itself need not be the first; where it is not found at all, another one is left out.
         itself = near == rows[:, np.newaxis]
         itself[~itself.any(axis=1), -1] = True
-        found = self._predict(self.x[rows], near[~itself].reshape(len(rows), -1), np.zeros((0, self.x.shape[1])))
-        variance = self.kernel.diagonal(self.params, self.x[rows]) - found.explained + self._noise
-        return LeftOut(self.y[rows] - found.mean, variance)
+        return self._left_out_from(rows, near[~itself].reshape(len(rows), -1))
+
+    def _persons_left_out(self, rows: Int64[np.ndarray, "r"], person: Int64[np.ndarray, "n"]) -> LeftOut:
+        """Predict rows from as many rows of other persons as there are for each of them, `m` at most."""
+        own = np.unique(person, return_counts=True)[1].max()
+        near = self._nearest(self.x[rows], min(self._m + int(own), len(self.y)))
+        foreign = person[near] != person[rows][:, np.newaxis]
+        m = min(self._m, int(foreign.sum(axis=1).min()))
+        nearest_first = np.argsort(~foreign, axis=1, kind="stable")[:, :m]
+        return self._left_out_from(rows, np.take_along_axis(near, nearest_first, axis=1))
+
+    def _left_out_from(self, rows: Int64[np.ndarray, "r"], near: Int64[np.ndarray, "r m"]) -> LeftOut:
+        found = self._predict(self.x[rows], near, np.zeros((0, self.x.shape[1])))
+        variance = self.kernel.diagonal(self.params, self.x[rows]) - found.explained + self._noise[rows]
+        return LeftOut(self.y[rows] - found.mean, variance, rows)
 
     def _nearest(self, points: Float64[np.ndarray, "q d"], count: int) -> Int64[np.ndarray, "q count"]:
         if self._tree is None:
@@ -137,7 +156,7 @@ class NearestRows:
         sets = np.concatenate([self.x[near], points[:, None], points[:, None] + offsets], axis=1)
         joint, m = self.kernel.batch(self.params, sets), near.shape[1]
         own = joint[:, :m, :m]
-        np.einsum("qmm->qm", own)[...] += self._noise + _JITTER * joint[:, m, m, None]
+        np.einsum("qmm->qm", own)[...] += self._noise[near] + _JITTER * joint[:, m, m, None]
         return joint, own
 
 

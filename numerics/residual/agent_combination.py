@@ -9,6 +9,38 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Shaped
 
+from numerics.shared.classes import are_probabilities, probabilities_of_scores
+from numerics.shared.classifiers import class_probabilities
+
+
+@dataclass(frozen=True)
+class ClassScores:
+    """How sums of steps become probabilities of classes.
+
+    Attributes
+    ----------
+    start : tuple of float
+        Scores of a row before any step: one for two classes, else one for each.
+    places : tuple of int
+        Place of each class of the model in the class list; empty without a model.
+    n_rows : int
+        Rows that the model learned from.
+
+    Examples
+    --------
+    >>> ClassScores((0.0,)).n_classes, ClassScores((0.0, 0.0, 0.0)).n_classes
+    (2, 3)
+    """
+
+    start: tuple[float, ...]
+    places: tuple[int, ...] = ()
+    n_rows: int = 0
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return max(len(self.start), 2)
+
 
 @dataclass(frozen=True)
 class AgentCombination:
@@ -16,6 +48,9 @@ class AgentCombination:
 
     An agent may have several predictions of a row, as its steps in boosting. Each has a coefficient of its own. In
     place of predictions a site may have given the bins of its columns: they count in the model only.
+
+    Of classes, an agent's steps are for one score after the other, and the prediction is the classes' probabilities:
+    those of the sums of steps, or if there is a model, those that the model makes of steps, bins and sums.
 
     Attributes
     ----------
@@ -35,6 +70,8 @@ class AgentCombination:
         The agent whose own prediction, by its columns alone, has a share in the result; it is its last one.
     own_share : float
         This share, from 0 to 1; the rest is that of the combination.
+    classes : ClassScores or None
+        None: the outcomes are amounts.
 
     Examples
     --------
@@ -53,10 +90,15 @@ class AgentCombination:
     levels: tuple[int, ...] = ()
     own_site: str = ""
     own_share: float = 0.0
+    classes: ClassScores | None = None
 
     def width(self, name: str) -> int:
         """Return the number of an agent's predictions of a row."""
-        return self._width(self.names.index(name)) + int(name == self.own_site)
+        return self._width(self.names.index(name)) + (self._own_width if name == self.own_site else 0)
+
+    @property
+    def _own_width(self) -> int:
+        return self.classes.n_classes if self.classes else 1
 
     def _width(self, j: int) -> int:
         return self.widths[j] if self.widths else 1
@@ -76,6 +118,8 @@ class AgentCombination:
         levels = np.array(self.levels_of(name))
         if part.shape != (n, self.width(name)) or (part.dtype == np.uint8) != bool(len(levels)):
             return False
+        if self.classes and name == self.own_site and not are_probabilities(part[:, -self._own_width :]):
+            return False
         return not len(levels) or bool((part < levels).all())
 
     def uses(self, name: str) -> bool:
@@ -86,41 +130,71 @@ class AgentCombination:
             return self.width(name) > 0
         return bool((self.beta[self._places(name)] != 0).any())
 
-    def predict(self, parts: Mapping[str, Float64[np.ndarray, "..."]], n: int) -> Float64[np.ndarray, "n"]:
-        """Predict n rows.
+    def predict(self, parts: Mapping[str, Float64[np.ndarray, "..."]], n: int) -> Float64[np.ndarray, "n ..."]:
+        """Predict n rows: ``(n,)`` amounts, or ``(n, k)`` probabilities of classes.
 
         Parameters
         ----------
         parts : Mapping[str, ndarray]
             ``(n,)`` or ``(n, width)`` predictions or bins of each agent. Absent predictions count as 0, and absent
-            bins as missing: a tree sends the row where most rows went.
+            bins as missing: a tree sends the row where most rows went. For absent probabilities of `own_site` the
+            classes' shares stand.
         n : int
             Number of rows.
         """
         F = np.zeros((len(self.beta), n))
-        bins = np.array(self.levels, np.int64) > 0 if self.levels else np.zeros(len(F), bool)
-        F[bins] = np.nan
-        own = np.zeros(n)
+        F[self._are_bins] = np.nan
+        own = self._without_parts(n)
         for name, part in parts.items():
             if name == self.own_site:
-                own = part[:, -1]
-            F[self._places(name)] = part.T[: self.width(name) - 1] if name == self.own_site else part.T
-        together = self._combined(F, bins)
+                own = part[:, -self._own_width :] if self.classes else part[:, -1]
+            F[self._places(name)] = part.T[: -self._own_width] if name == self.own_site else part.T
+        together = self.predict_columns(F)
         if self.own_site:
             together = (1 - self.own_share) * together + self.own_share * own
         return np.asarray(self.mean + together)
 
-    def _combined(self, F: Float64[np.ndarray, "k n"], bins: Bool[np.ndarray, "k"]) -> Float64[np.ndarray, "n"]:
-        """Return the combination of predictions and bins, without the intercept."""
-        beta, predictions = (self.beta[~bins], F[~bins]) if bins.any() else (self.beta, F)
+    @property
+    def _are_bins(self) -> Bool[np.ndarray, "k"]:
+        return np.array(self.levels, np.int64) > 0 if self.levels else np.zeros(len(self.beta), bool)
+
+    def _without_parts(self, n: int) -> Float64[np.ndarray, "n ..."]:
+        """Return what stands for the prediction of a site that gives none, without the mean."""
+        if self.classes is None:
+            return np.zeros(n)
+        return probabilities_of_scores(np.repeat(np.array([self.classes.start]).T, n, axis=1))
+
+    def sums(self, F: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "c n"]:
+        """Return the sums of the predictions times their coefficients, for each score."""
+        bins = self._are_bins
+        if self.classes is None:
+            beta, predictions = (self.beta[~bins], F[~bins]) if bins.any() else (self.beta, F)
+            return np.asarray(beta @ predictions)[None]
+        n_scores = len(self.classes.start)
+        scores = np.concatenate([np.arange(self._width(j)) % n_scores for j in range(len(self.names))])
+        places = [np.flatnonzero((scores == place) & ~bins) for place in range(n_scores)]
+        return np.array([self.beta[own] @ F[own] for own in places]).reshape(n_scores, F.shape[1])
+
+    def columns(self, F: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "n p"]:
+        """Return the model's inputs: all predictions and bins, and of classes the sums, unless all of these are 0."""
+        return np.vstack([F, self.sums(F)]).T if self.classes and self.beta.any() else F.T
+
+    def predict_columns(self, F: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "n ..."]:
+        """Return the combination of all predictions and bins, without the intercept and the site's own."""
+        if self.classes is None:
+            additive = np.asarray(self.sums(F)[0])
+            if self.model is None:
+                return additive
+            boosted = self.model.predict(F.T) if len(F) else np.zeros(F.shape[1])
+            return np.asarray(additive + boosted if self.beta.any() else boosted)
         if self.model is None:
-            return np.asarray(beta @ predictions)
-        boosted = self.model.predict(F.T) if len(F) else np.zeros(F.shape[1])
-        return np.asarray(beta @ predictions + boosted if beta.any() else boosted)
+            return probabilities_of_scores(np.array([self.classes.start]).T + self.sums(F))
+        places, k = np.array(self.classes.places, np.int64), self.classes.n_classes
+        return class_probabilities(self.model, self.columns(F), places, k, self.classes.n_rows)
 
     def predict_without_each(
         self, parts: Mapping[str, Float64[np.ndarray, "..."]], n: int
-    ) -> Float64[np.ndarray, "predictions n"]:
+    ) -> Float64[np.ndarray, "predictions n ..."]:
         """Predict n rows with all parts, and then without each; parameters as of `predict`.
 
         Examples

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +18,8 @@ class Alone:
     names : tuple of str
         The k agents whose predictions are known.
     values : ndarray
-        ``(k, 3)`` mean squared error on the test rows; that of the combination less it; standard error of this
-        difference, in which every test row is a pair.
+        ``(k, 3)`` mean loss on the test rows (squared error, or log loss); that of the combination less it; standard
+        error of this difference, in which every test row is a pair.
     """
 
     names: tuple[str, ...]
@@ -39,49 +39,43 @@ _SHARES = (0.0, 0.5, 1.0)
 """Shares of a site's own prediction in the result: none, the mean of both, all."""
 
 
-def best_share(together: Float64[np.ndarray, "n"], own: Float64[np.ndarray, "n"]) -> float:
-    """Return the share of a site's own prediction that leaves least of some rows: 0, a half, or 1; the least if equal.
+def best_share(errors: Callable[[float], float]) -> float:
+    """Return the share of a site's own prediction with the least error: 0, a half, or 1; the least if equal.
 
     With few rows the combination of steps may do worse than one site alone; their mean is often better than both.
 
     Parameters
     ----------
-    together, own : ndarray
-        ``(n,)`` what the combination leaves of the rows, and what the site's own prediction leaves; from models that
-        have not learned from these rows.
+    errors : Callable
+        Error of rows that the models have not learned from, with such a share.
 
     Examples
     --------
-    >>> best_share(np.array([1.0, 1.0]), np.array([-1.0, 0.5])), best_share(np.array([1.0, 1.0]), np.array([2.0, 2.0]))
+    >>> best_share(lambda share: abs(share - 0.4)), best_share(lambda share: 1.0)
     (0.5, 0.0)
     """
-    errors = [float(np.mean(((1 - share) * together + share * own) ** 2)) for share in _SHARES]
-    return _SHARES[int(np.argmin(errors))]
+    return _SHARES[int(np.argmin([errors(share) for share in _SHARES]))]
 
 
-def errors_alone(
-    predictions: Mapping[str, Float64[np.ndarray, "m"]], y: Float64[np.ndarray, "m"], left: Float64[np.ndarray, "m"]
-) -> Alone:
+def errors_alone(alone: Mapping[str, Float64[np.ndarray, "m"]], together: Float64[np.ndarray, "m"]) -> Alone:
     """Compare agents alone with their combination.
 
     Parameters
     ----------
-    predictions : Mapping[str, ndarray]
-        By agent, ``(m,)`` predictions of the m test rows by its own columns alone; one agent at least.
-    y : ndarray
-        ``(m,)`` outcomes of these rows.
-    left : ndarray
-        ``(m,)`` what the combination leaves of them.
+    alone : Mapping[str, ndarray]
+        By agent, ``(m,)`` losses of the m test rows, predicted by its own columns alone; one agent at least.
+    together : ndarray
+        ``(m,)`` losses of these rows, predicted by the combination.
 
     Examples
     --------
-    >>> alone = errors_alone({"shop": np.zeros(4)}, np.array([2.0, 2.0, -2.0, 0.0]), np.array([1.0, 1.0, 0.0, 1.0]))
+    >>> alone = errors_alone({"shop": np.array([4.0, 4.0, 4.0, 0.0])}, np.array([1.0, 1.0, 0.0, 1.0]))
     >>> alone.of("shop").round(3)
     array([ 3.   , -2.25 ,  1.109])
     """
-    names = tuple(sorted(predictions))
-    squares = np.square(y - np.array([predictions[name] for name in names]))
-    pairs = np.square(left) - squares
-    m = len(y)
+    names = tuple(sorted(alone))
+    losses = np.array([alone[name] for name in names])
+    pairs = together - losses
+    m = len(together)
     scatter = pairs.std(axis=1, ddof=1) / np.sqrt(m) if m > 1 else np.zeros(len(names))
-    return Alone(names, np.stack([squares.mean(axis=1), pairs.mean(axis=1), scatter], axis=1))
+    return Alone(names, np.stack([losses.mean(axis=1), pairs.mean(axis=1), scatter], axis=1))

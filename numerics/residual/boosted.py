@@ -10,17 +10,13 @@ rho of eq. (9) of Zheng, Kulkarni and Poor (2010).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float64
 
 from numerics.residual.agent_combination import AgentCombination
-from numerics.residual.linear import combine
-from numerics.residual.rules import Split
-
-if TYPE_CHECKING:  # scikit-learn takes a second to import, and few asks need it
-    from sklearn.ensemble import HistGradientBoostingRegressor
+from numerics.residual.chosen_boosting import choose_boosting
+from numerics.residual.losses import LogLoss, Loss
 
 AGENT, MIN_LEAF = "tree(max_leaf_nodes=8)", 20
 """Agents' method and its smallest leaf, unless the run or the site says otherwise."""
@@ -35,47 +31,49 @@ RIDGE = 1e-3
 
 
 def gated_weights(
-    steps: Float64[np.ndarray, "D n"],
-    residual: Float64[np.ndarray, "n"],
-    split: Split,
+    loss: Loss,
+    steps: Float64[np.ndarray, "D c n"],
+    sums: Float64[np.ndarray, "c n"],
     *,
     shrinkage: float,
     ridge: float,
-) -> Float64[np.ndarray, "D"]:
-    """Return the coefficients of the agents' steps: least squares on the training rows, 0 beyond the gate.
+) -> Float64[np.ndarray, "D c"]:
+    """Return the coefficients of the agents' steps: best together on the training rows, 0 beyond the gate.
 
-    A step passes the gate if its share lowers the mean squared error on the validation rows by more than `GATE`
-    standard errors, or a share of these with fewer than `GATE_ROWS` rows.
+    A step passes the gate if its share lowers the mean loss of the validation rows by more than `GATE` standard errors,
+    or a share of these with fewer than `GATE_ROWS` rows.
 
     Parameters
     ----------
+    loss : Loss
+        What is lowered, with the use of the rows, some of which are validation rows.
     steps : ndarray
-        ``(D, n)`` the agents' fits of the residual, for all rows.
-    residual : ndarray
-        ``(n,)`` residual of all rows.
-    split : Split
-        Use of these rows, with validation rows.
+        ``(D, c, n)`` the agents' fits of the residual of every score, for all rows.
+    sums : ndarray
+        ``(c, n)`` sums of the earlier steps.
     shrinkage : float
-        nu, by which the coefficients of least squares are multiplied.
+        nu, by which the coefficients are multiplied.
     ridge : float
         As of `numerics.residual.linear.combine`; `RIDGE` at least.
 
     Examples
     --------
-    >>> steps = np.array([[1.0, -1.0, 1.0, -1.0], [1.0, -1.0, -1.0, 1.0]])
-    >>> gated_weights(steps, np.array([2.0, -2.0, 2.0, -2.0]), Split(2, 2, 0), shrinkage=0.5, ridge=0).round(2)
+    >>> from numerics.residual.losses import SquaredError
+    >>> from numerics.residual.rules import Split
+    >>> steps = np.array([[[1.0, -1.0, 1.0, -1.0]], [[1.0, -1.0, -1.0, 1.0]]])
+    >>> loss = SquaredError(np.array([2.0, -2.0, 2.0, -2.0]), Split(2, 2, 0), 0.0)
+    >>> gated_weights(loss, steps, np.zeros((1, 4)), shrinkage=0.5, ridge=0).round(2).ravel()
     array([1., 0.])
     """
-    training, validation, _ = split.slices
-    left = residual[validation]
-    gain = np.square(left) - np.square(left - shrinkage * steps[:, validation])
-    scatter = gain.std(axis=1, ddof=1) / np.sqrt(len(left)) if len(left) > 1 else np.full(len(steps), np.inf)
-    gate = GATE * min(1.0, len(left) / GATE_ROWS)
+    residual = loss.residual(sums)
+    gain = loss.gains(steps, residual, sums, shrinkage)
+    m = gain.shape[1]
+    scatter = gain.std(axis=1, ddof=1) / np.sqrt(m) if m > 1 else np.full(len(steps), np.inf)
+    gate = GATE * min(1.0, m / GATE_ROWS)
     passed = np.flatnonzero(gain.mean(axis=1) > gate * scatter)
-    weights: Float64[np.ndarray, "D"] = np.zeros(len(steps))
+    weights = np.zeros(steps.shape[:2])
     if len(passed):
-        combination = combine(steps[passed][:, training], residual[training], max(ridge, RIDGE))
-        weights[passed] = shrinkage * combination.beta
+        weights[passed] = shrinkage * loss.combined(steps[passed], residual, sums, max(ridge, RIDGE))
     return weights
 
 
@@ -88,72 +86,73 @@ class Finish:
     combination : AgentCombination
         Sum of the steps, and the boosted trees if they lower the error on the validation rows.
     errors : ndarray
-        ``(3,)`` mean squared errors by kind of row; on validation rows those before these were learned from.
-    left : ndarray
-        ``(n_validation,)`` what it leaves of these rows, before they were learned from.
+        ``(3,)`` mean losses by kind of row; on validation rows those before these were learned from.
+    judged : ndarray
+        Predictions of these rows, before they were learned from: ``(m,)`` amounts less the mean, or ``(m, k)``
+        probabilities.
     """
 
     combination: AgentCombination
     errors: Float64[np.ndarray, "3"]
-    left: Float64[np.ndarray, "n_validation"]
+    judged: Float64[np.ndarray, "m ..."]
 
 
 def finish(
-    combination: AgentCombination,
-    steps: Float64[np.ndarray, "k n"],
-    y: Float64[np.ndarray, "n"],
-    split: Split,
-    *,
-    min_leaf: int = MIN_LEAF,
+    combination: AgentCombination, parts: Float64[np.ndarray, "k n"], loss: Loss, *, min_leaf: int = MIN_LEAF
 ) -> Finish:
-    """Boost what the sum of the steps leaves of the outcome, if that lowers the error on the validation rows.
+    """Boost trees on the steps, if that lowers the error on the validation rows.
 
-    Trees are fitted to the training rows, and judged by the validation rows; if they help, they are fitted again to
-    both.
+    Of amounts the trees fit what the sum of the steps leaves. Of classes they fit the classes, and the sums of the
+    steps are columns beside the steps. Trees are fitted to the training rows, and validation rows choose their number
+    (`choose_boosting`); if they help, they are fitted again to both.
 
     Parameters
     ----------
     combination : AgentCombination
         Sum of the steps, with intercept 0.
-    steps : ndarray
+    parts : ndarray
         ``(k, n)`` steps of all rows, or bins, in the order of the combination's coefficients.
-    y : ndarray
-        ``(n,)`` outcomes minus the intercept.
-    split : Split
-        Use of these rows, with validation rows.
+    loss : Loss
+        What is lowered, with the outcomes and the use of the rows, some of which are validation rows.
     min_leaf : int
         Fewest rows in a leaf.
 
     Examples
     --------
+    >>> from numerics.residual.losses import SquaredError
+    >>> from numerics.residual.rules import Split
     >>> a, b = np.random.default_rng(0).choice([-1.0, 1.0], size=(2, 400))
     >>> sum_of_steps = AgentCombination(("a", "b"), np.ones(2), 0.0)
-    >>> finished = finish(sum_of_steps, np.stack([a, b]), a + b + a * b, Split(200, 100, 100))
-    >>> bool(finished.errors[2] < 0.01)
+    >>> loss = SquaredError(a + b + a * b, Split(200, 100, 100), 0.0)
+    >>> bool(finish(sum_of_steps, np.stack([a, b]), loss).errors[2] < 0.01)
     True
     """
-    residual = y - combination.beta @ steps
-    additive = split.errors(residual)
-    n_learn = split.n_fit + split.n_validation
+    split = loss.split
     validation = split.slices[1]
-    if not len(steps):
-        return Finish(combination, additive, residual[validation])
-    trial = _boosting(steps[:, : split.n_fit], residual[: split.n_fit], min_leaf)
-    left = residual - trial.predict(steps.T)
-    judged = split.errors(left)
-    if not judged[1] < additive[1]:
-        return Finish(combination, additive, residual[validation])
-    model = _boosting(steps[:, :n_learn], residual[:n_learn], min_leaf)
-    finished = replace(combination, model=model)
-    errors = split.errors(residual - model.predict(steps.T))
-    errors[1] = judged[1]
-    return Finish(finished, errors, left[validation])
-
-
-def _boosting(
-    steps: Float64[np.ndarray, "k n"], target: Float64[np.ndarray, "n"], min_leaf: int
-) -> HistGradientBoostingRegressor:
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    model = HistGradientBoostingRegressor(early_stopping=False, min_samples_leaf=min_leaf, random_state=0)
-    return model.fit(steps.T, target)
+    sums = combination.sums(parts)
+    additive = loss.prediction(sums)
+    before = Finish(combination, loss.errors(loss.left(additive)), additive[validation])
+    if not len(parts):
+        return before
+    n_learn, columns = split.n_fit + split.n_validation, combination.columns(parts)
+    target, n_classes, weights = loss.left(additive), 0, None
+    if isinstance(loss, LogLoss):
+        target, n_classes, weights = loss.y.astype(np.float64), loss.n_classes, loss.weights[:n_learn]
+    chosen = choose_boosting(
+        columns[:n_learn],
+        target[:n_learn],
+        split.n_fit,
+        min_leaf=min_leaf,
+        seed=0,
+        n_classes=n_classes,
+        weights=weights,
+    )
+    judged = chosen.judged if combination.classes else additive[validation] + chosen.judged
+    error = loss.error_of(loss.left(judged, validation), validation)
+    if not error < before.errors[1]:
+        return before
+    scores = combination.classes and replace(combination.classes, places=tuple(chosen.places.tolist()), n_rows=n_learn)
+    finished = replace(combination, model=chosen.model, classes=scores)
+    errors = loss.errors(loss.left(finished.predict_columns(parts)))
+    errors[1] = error
+    return Finish(finished, errors, judged)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float64, Shaped
 
+from numerics.shared.folds import OPTIONAL, Persons
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -22,11 +24,15 @@ class Columns:
     entity : ndarray or None
         ``(n,)`` distinct names of the entities as text; None: entities go by their row number.
     y : ndarray or None
-        ``(n,)`` finite outcomes, if the site holds them.
+        ``(n,)`` finite outcomes, if the site holds them: amounts, or places of `classes`.
     categories : Mapping[str, tuple of str]
         Categories of each column of text, in the order of their columns in `x`.
     entity_kind : str
         ``number`` or ``text``: content of the column of names; empty if there is none.
+    person : ndarray or None
+        ``(n,)`` numbers of the persons that the entities belong to; None: every entity to another one.
+    classes : tuple of str
+        Names of the outcome's classes, in order; empty for amounts.
 
     Examples
     --------
@@ -40,6 +46,8 @@ class Columns:
     y: Float64[np.ndarray, "n"] | None = None
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     entity_kind: str = ""
+    person: Persons = field(default=None, metadata=OPTIONAL)
+    classes: tuple[str, ...] = ()
 
     @property
     def n(self) -> int:
@@ -59,7 +67,7 @@ class Outcomes:
         As in `Columns`.
     n_test : int
         Number of test rows, which are the last; no agent learns from them.
-    entity_kind : str
+    entity_kind, person, classes
         As in `Columns`.
     """
 
@@ -67,3 +75,5 @@ class Outcomes:
     entity: Shaped[np.ndarray, "n"] | None = None
     n_test: int = 0
     entity_kind: str = ""
+    person: Persons = None
+    classes: tuple[str, ...] = ()

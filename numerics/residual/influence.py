@@ -76,7 +76,7 @@ def without_each(F: Float64[np.ndarray, "D n"], y: Float64[np.ndarray, "n"], spl
 
 
 def compare(with_all: Float64[np.ndarray, "n"], without: Float64[np.ndarray, "D n"], split: Split) -> Without:
-    """Return the errors without each agent, and by how much each agent raises them beyond chance.
+    """Return the mean squared errors without each agent, and by how much each agent raises them beyond chance.
 
     Parameters
     ----------
@@ -93,9 +93,19 @@ def compare(with_all: Float64[np.ndarray, "n"], without: Float64[np.ndarray, "D 
     (array([ 1., 81.]), array([80.,  0.]))
     """
     errors = np.array([split.errors(each) for each in without]).reshape(len(without), 3)
+    return Without(errors, harm_of(with_all**2, without**2, split))
+
+
+def harm_of(
+    with_all: Float64[np.ndarray, "n"], without: Float64[np.ndarray, "D n"], split: Split
+) -> Float64[np.ndarray, "D 3"]:
+    """Return by how much each agent raises the mean loss beyond chance, as `Without.harm` has it.
+
+    Parameters are losses of all rows, with all agents and without each.
+    """
     harm = np.full((len(without), 3), -np.inf)
     for kind, rows in enumerate(split.slices):
-        gains = with_all[rows] ** 2 - without[:, rows] ** 2
+        gains = with_all[rows] - without[:, rows]
         if (n := gains.shape[1]) > 1:
             harm[:, kind] = gains.mean(axis=1) - _STANDARD_ERRORS * gains.std(axis=1, ddof=1) / np.sqrt(n)
-    return Without(errors, harm)
+    return harm

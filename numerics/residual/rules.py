@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from numerics.residual.agent_combination import AgentCombination
+from numerics.residual.agent_combination import AgentCombination, ClassScores
 from numerics.residual.alone import Alone
 from numerics.residual.bins import MOST_BINS
 
@@ -26,6 +26,9 @@ FEWEST_ROWS = 5
 
 STOPS = ("rounds", "train", "held-out")
 
+MOST_CLASSES = 100
+"""Most classes of an outcome."""
+
 MOST_STEPS = 1000
 """Most fits in one ask: a fusion center must not keep a site busy forever."""
 
@@ -41,10 +44,11 @@ _RANGES: Mapping[str, tuple[type[float], float, float]] = {
     "min_leaf": (int, 1, 10**9),
     "bins": (int, 2, MOST_BINS),
     "epsilon": (float, 0.0, 100.0),
+    "n_classes": (int, 0, MOST_CLASSES),
 }
 """Type, smallest and largest value of each numeric rule."""
 
-_FLAGS = ("search", "intercept", "refit", "keep", "robust", "baselines")
+_FLAGS = ("search", "intercept", "refit", "keep", "robust", "baselines", "balanced")
 
 _LEAST_DECREASE = 1e-4
 """Relative decrease from which an error counts as smaller."""
@@ -94,6 +98,10 @@ class Rules:
         Most bins of a column, where sites give bins.
     epsilon : float
         Of randomized response to these, for each column; 0: none.
+    n_classes : int
+        Number of classes of the outcome; 0: it is an amount.
+    balanced : bool
+        Whether rows have weights such that every class has the same.
 
     Examples
     --------
@@ -120,6 +128,8 @@ class Rules:
     baselines: bool = False
     bins: int = 32
     epsilon: float = 0.0
+    n_classes: int = 0
+    balanced: bool = False
 
     def to_json(self) -> str:
         """Return the rules as text, for a site that does the arithmetic of the fusion center."""
@@ -150,6 +160,8 @@ class Rules:
         numbers += [(p, _POWER_RANGE) for p in self.powers]
         return (
             self.algorithm in ALGORITHMS
+            and self.n_classes != 1
+            and (self.boosts or not self.n_classes)
             and self.stop in STOPS
             and 0 < len(self.powers) <= MOST_POWERS
             and all(type(getattr(self, name)) is bool for name in _FLAGS)
@@ -313,9 +325,19 @@ class LearningResult:
     epsilons : tuple of float
         Each agent's eps of randomized response to its bins, 0 without any; empty where no site has given bins.
     left : ndarray
-        ``(n_test,)`` outcomes of the test rows minus their predictions; empty: unknown.
+        ``(n_test,)`` outcomes of the test rows minus their predictions, of classes the probabilities of the rows'
+        classes; empty: unknown.
     alone : Alone or None
         Errors of the agents alone on the test rows; None: unknown.
+    classes : ClassScores or None
+        As of `AgentCombination`.
+    probabilities : ndarray
+        ``(n_test, k)`` predicted probabilities of the test rows; empty for amounts, or if they are unknown.
+    scores : ndarray
+        ``(1 + agents alone, 12)`` values and standard errors of `numerics.shared.classification.SCORES` on the test
+        rows, first together, then of each agent of `alone`; -1 where one is not defined. Empty for amounts.
+    threshold : float
+        Of two classes, the probability of the second from which on to predict it, by the validation rows; else -1.
     """
 
     names: tuple[str, ...]
@@ -340,12 +362,16 @@ class LearningResult:
     epsilons: tuple[float, ...] = ()
     left: Float64[np.ndarray, "n_test"] = field(default_factory=lambda: np.zeros(0))
     alone: Alone | None = None
+    classes: ClassScores | None = None
+    probabilities: Float64[np.ndarray, "n_test k"] = field(default_factory=lambda: np.zeros((0, 0)))
+    scores: Float64[np.ndarray, "ways scores"] = field(default_factory=lambda: np.zeros((0, 0)))
+    threshold: float = -1.0
 
     @property
     def combination(self) -> AgentCombination:
         """Combination that predicts other rows."""
         beta = self.beta if self.weights is None else self.weights
-        own = (self.own_site, self.own_share)
+        own = (self.own_site, self.own_share, self.classes)
         return AgentCombination(self.names, beta, self.mean, self.model, self.widths, self.levels, *own)
 
 

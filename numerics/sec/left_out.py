@@ -6,17 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 from numerics.sec.losses import Loss
+from numerics.shared.folds import Persons, Split, draw_folds, of_rows
 
-Fit = Callable[[Float64[np.ndarray, "n p"], Float64[np.ndarray, "n"]], BaseEstimator]
-Split = tuple[Int64[np.ndarray, "a"], Int64[np.ndarray, "b"]]
-"""Rows to fit to, and rows to predict."""
-
+Fit = Callable[[Float64[np.ndarray, "n p"], Float64[np.ndarray, "n"], Persons], BaseEstimator]
+"""Fits a method to rows, whose persons matter where the method itself splits them."""
 FOLDS = 5
 """Parts of the rows, of which each is left out once, to choose a method."""
 _FOLDS_OF_FEW, _FEW = 10, 1000
@@ -46,29 +45,18 @@ class LeftOut:
     variance: float
 
 
-def draw_folds(n: int, rng: np.random.Generator, n_parts: int = FOLDS) -> list[Split]:
-    """Draw parts of `n` rows, fewer of fewer rows; each is predicted by a model that is fitted to all others.
-
-    Examples
-    --------
-    >>> [len(part) for _, part in draw_folds(12, np.random.default_rng(0))]
-    [3, 3, 2, 2, 2]
-    """
-    rows = np.arange(n)
-    return [(np.setdiff1d(rows, part), part) for part in np.array_split(rng.permutation(n), min(n_parts, n))]
-
-
 def predict_splits(
     fit: Fit,
     x: Float64[np.ndarray, "n p"],
     y: Float64[np.ndarray, "n"],
     splits: Sequence[Split],
     loss: Loss = _SQUARED,
+    person: Persons = None,
 ) -> Float64[np.ndarray, "n"]:
     """Predict the second rows of every split by a model fitted to the first; NaN for rows in no second part."""
     predictions = np.full(len(y), np.nan)
     for fitted, left_out in splits:
-        model = fit(x[fitted], y[fitted])
+        model = fit(x[fitted], y[fitted], of_rows(person, fitted))
         predictions[left_out] = loss.predict(model, x[left_out], y[left_out], len(fitted))
     return predictions
 
@@ -82,6 +70,7 @@ def leave_out(
     linear: bool,
     rng: np.random.Generator,
     loss: Loss = _SQUARED,
+    person: Persons = None,
 ) -> LeftOut:
     """Predict every row by a model that was fitted without it.
 
@@ -105,20 +94,24 @@ def leave_out(
         Draws the parts.
     loss : Loss
         By default squared errors. For classes, these models are fitted whatever the method.
+    person : ndarray or None
+        ``(n,)`` persons of the rows: they are left out as a whole, so these models are fitted whatever the method.
 
     Examples
     --------
     >>> x, y = np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 5.0])
-    >>> def fit(x, y):
+    >>> def fit(x, y, person=None):
     ...     return LinearRegression().fit(x, y)
     >>> leave_out(fit(x, y), fit, x, y, linear=True, rng=np.random.default_rng(0)).predictions.round(6)
     array([-3. ,  2.5,  2. ])
     """
     n, q = len(y), x.shape[1] + 1
-    predictions = None if loss.n_classes else _by_leverage(model, x, y) if linear else _out_of_bag(model, x)
+    predictions = None
+    if not loss.n_classes and person is None:
+        predictions = _by_leverage(model, x, y) if linear else _out_of_bag(model, x)
     if predictions is None:
-        splits = draw_folds(n, rng, _FOLDS_OF_FEW if n <= _FEW else FOLDS)
-        models = [fit(x[fitted], y[fitted]) for fitted, _ in splits]
+        splits = draw_folds(n, rng, _FOLDS_OF_FEW if n <= _FEW else FOLDS, person)
+        models = [fit(x[fitted], y[fitted], of_rows(person, fitted)) for fitted, _ in splits]
         predictions = np.empty(n)
         for each, (fitted, left_out) in zip(models, splits, strict=True):
             predictions[left_out] = loss.predict(each, x[left_out], y[left_out], len(fitted))
@@ -127,7 +120,8 @@ def leave_out(
         variance = float(np.mean((y - model.predict(x)) ** 2)) * q / (n - q)
     else:
         first, second = np.array_split(rng.permutation(n), 2)
-        variance = float(loss.distances([fit(x[first], y[first]), fit(x[second], y[second])], x, len(first))[0, 1]) / 4
+        halves = [fit(x[half], y[half], None) for half in (first, second)]
+        variance = float(loss.distances(halves, x, len(first))[0, 1]) / 4
     return LeftOut(predictions, float(loss.means(predictions[np.newaxis], y)[0]), variance)
 
 

@@ -9,13 +9,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 from sklearn.base import BaseEstimator
 
 from numerics.sec.cache import Cache
-from numerics.sec.left_out import Fit, LeftOut, Split, draw_folds, leave_out, predict_splits
+from numerics.sec.left_out import FOLDS, Fit, LeftOut, leave_out, predict_splits
 from numerics.sec.losses import Loss
 from numerics.shared.classifiers import fit_classes
+from numerics.shared.folds import Persons, Split, draw_folds, draw_halves
 from numerics.shared.regressors import Candidate, fit
 
 _SQUARED = Loss()
@@ -74,20 +75,7 @@ def forget_fits() -> None:
     _left_out.clear()
 
 
-def split_halves(n: int, rng_seed: int) -> tuple[Int64[np.ndarray, "a"], Int64[np.ndarray, "b"]]:
-    """Draw the rows to fit to and the rows to measure the error on; with odd `n` the second half has one more.
-
-    Examples
-    --------
-    >>> first, second = split_halves(5, rng_seed=0)
-    >>> len(first), len(second), sorted([*first, *second]) == list(range(5))
-    (2, 3, True)
-    """
-    order = np.random.default_rng(rng_seed).permutation(n)
-    return order[: n // 2], order[n // 2 :]
-
-
-def draw_splits(n: int, selection: str, rng_seed: int) -> list[Split]:
+def draw_splits(n: int, selection: str, rng_seed: int, person: Persons = None) -> list[Split]:
     """Draw the rows to fit to and the rows to measure the error on: once (``half-half``), or five times (``k-fold``).
 
     Examples
@@ -98,8 +86,8 @@ def draw_splits(n: int, selection: str, rng_seed: int) -> list[Split]:
     [2, 2, 2, 2, 1]
     """
     if selection == "half-half":
-        return [split_halves(n, rng_seed)]
-    return draw_folds(n, np.random.default_rng([rng_seed, 1]))
+        return [draw_halves(n, np.random.default_rng(rng_seed), person)]
+    return draw_folds(n, np.random.default_rng([rng_seed, 1]), FOLDS, person)
 
 
 def select(
@@ -114,6 +102,7 @@ def select(
     group: int = 1,
     loss: Loss = _SQUARED,
     class_weight: str = "none",
+    person: Persons = None,
 ) -> Selection:
     """Choose among candidates by cross-validation and refit the best on all rows.
 
@@ -141,11 +130,13 @@ def select(
         By default squared errors; for classes, the candidates are those that predict classes.
     class_weight : str
         As in `numerics.shared.classifiers.fit_classes`.
+    person : ndarray or None
+        ``(n,)`` persons of the rows, which lie in one part each.
 
     Raises
     ------
     SelectionError
-        If there are fewer than two rows, or if all candidates are skipped.
+        If there are fewer than two rows or persons, or if all candidates are skipped.
 
     Examples
     --------
@@ -157,18 +148,20 @@ def select(
     """
     if len(y) < 2:
         raise SelectionError(f"{selection} selection needs at least two rows; there is {len(y)}")
+    if person is not None and np.ptp(person) == 0:
+        raise SelectionError(f"{selection} selection needs at least two persons; all rows are about one (group)")
     settings = _fit_settings(standardize, min_leaf, group, loss, class_weight)
-    rows = _digest(x, y, (rng_seed, *settings.values()))
-    splits = draw_splits(len(y), selection, rng_seed)
+    rows = _digest(x, y, person, (rng_seed, *settings.values()))
+    splits = draw_splits(len(y), selection, rng_seed, person)
     tried, fits = [], {}
     for candidate in candidates:
         fits[candidate.key] = partial(_fit, candidate, seed=_seed(rng_seed, candidate), **settings)
-        validate = partial(_cross_validate, fits[candidate.key], x, y, splits, loss)
+        validate = partial(_cross_validate, fits[candidate.key], x, y, splits, loss, person)
         tried.append((candidate, _cv_errors.get(f"{rows} {selection} {candidate.key}", validate)))
     reasons = {candidate.text: validated.reason for candidate, validated in tried if validated.reason}
     # The sort is stable: of two candidates with equal errors, the earlier one comes first.
     for candidate, validated in sorted((each for each in tried if not each[1].reason), key=lambda each: each[1].error):
-        refit = _refits.get(f"{rows} {candidate.key}", partial(_refit, fits[candidate.key], x, y, loss))
+        refit = _refits.get(f"{rows} {candidate.key}", partial(_refit, fits[candidate.key], x, y, loss, person))
         if refit.model is not None:
             return Selection(candidate.text, refit.model, refit.error, validated.error, candidate)
         reasons[candidate.text] = refit.reason
@@ -187,6 +180,7 @@ def leave_out_chosen(
     group: int = 1,
     loss: Loss = _SQUARED,
     class_weight: str = "none",
+    person: Persons = None,
 ) -> LeftOut:
     """Predict the learner's own rows by models like the chosen one that were fitted without them.
 
@@ -197,9 +191,10 @@ def leave_out_chosen(
 
     def compute() -> LeftOut:
         rng = np.random.default_rng([rng_seed, 1])
-        return leave_out(chosen.model, refit, x, y, linear=candidate.key == "lr()", rng=rng, loss=loss)
+        linear = candidate.key == "lr()"
+        return leave_out(chosen.model, refit, x, y, linear=linear, rng=rng, loss=loss, person=person)
 
-    return _left_out.get(f"{_digest(x, y, (rng_seed, *settings.values()))} {candidate.key}", compute)
+    return _left_out.get(f"{_digest(x, y, person, (rng_seed, *settings.values()))} {candidate.key}", compute)
 
 
 def _fit_settings(standardize: str, min_leaf: int, group: int, loss: Loss, class_weight: str) -> dict[str, Any]:
@@ -209,14 +204,18 @@ def _fit_settings(standardize: str, min_leaf: int, group: int, loss: Loss, class
 
 
 def _fit(
-    candidate: Candidate, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], **settings: Any
+    candidate: Candidate, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], person: Persons, **settings: Any
 ) -> BaseEstimator:
-    return fit_classes(candidate, x, y, **settings) if candidate.classes else fit(candidate, x, y, **settings)
+    if candidate.classes:
+        return fit_classes(candidate, x, y, **settings)
+    return fit(candidate, x, y, person=person, **settings)
 
 
-def _digest(x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], settings: tuple[str | int, ...]) -> str:
+def _digest(
+    x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], person: Persons, settings: tuple[str | int, ...]
+) -> str:
     digest = hashlib.sha256(repr((x.shape, *settings)).encode())
-    for array in (x, y):
+    for array in (x, y) if person is None else (x, y, person):
         digest.update(np.ascontiguousarray(array, np.float64).tobytes())
     return digest.hexdigest()
 
@@ -226,21 +225,28 @@ def _seed(rng_seed: int, candidate: Candidate) -> int:
 
 
 def _cross_validate(
-    fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], splits: Sequence[Split], loss: Loss
+    fit: Fit,
+    x: Float64[np.ndarray, "n p"],
+    y: Float64[np.ndarray, "n"],
+    splits: Sequence[Split],
+    loss: Loss,
+    person: Persons,
 ) -> _Fitted:
     """Measure the error of a method on the second rows of all splits."""
     measured = np.concatenate([rows for _, rows in splits])
     try:
-        predictions = predict_splits(fit, x, y, splits, loss)[measured]
+        predictions = predict_splits(fit, x, y, splits, loss, person)[measured]
     except Exception as error:  # a method may fail on these rows in any way; the other candidates are still tried
         return _failed(error, len(splits[0][0]))
     return _measured(None, predictions, y[measured], loss)
 
 
-def _refit(fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], loss: Loss) -> _Fitted:
+def _refit(
+    fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], loss: Loss, person: Persons
+) -> _Fitted:
     """Fit a method to all rows, and measure the error on them."""
     try:
-        model = fit(x, y)
+        model = fit(x, y, person)
     except Exception as error:  # as above
         return _failed(error, len(y))
     return _measured(model, loss.predict(model, x, y, len(y)), y, loss)

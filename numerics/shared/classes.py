@@ -100,3 +100,48 @@ def one_hot(y: Int64[np.ndarray, "n"], n_classes: int) -> Float64[np.ndarray, "n
            [1., 0.]])
     """
     return np.asarray(np.eye(n_classes)[y])
+
+
+def balancing_weights(y: Int64[np.ndarray, "n"], n_fit: int, n_classes: int) -> Float64[np.ndarray, "n"]:
+    """Return weights of rows such that every class has the same in the first `n_fit` rows, in which their mean is 1.
+
+    A class without such a row counts there as if it had one.
+
+    Examples
+    --------
+    >>> balancing_weights(np.array([0, 0, 0, 1]), 4, 2).round(3)
+    array([0.667, 0.667, 0.667, 2.   ])
+    """
+    counts = np.maximum(np.bincount(y[:n_fit], minlength=n_classes), 1)
+    n_present = len(np.unique(y[:n_fit]))
+    return np.asarray((n_fit / n_present / counts)[y])
+
+
+def probabilities_of_scores(scores: Float64[np.ndarray, "c n"]) -> Float64[np.ndarray, "n k"]:
+    """Return the probabilities of the classes of n rows: of two from one score, of k from k.
+
+    Examples
+    --------
+    >>> probabilities_of_scores(np.array([[0.0, np.log(3.0)]])).round(3)
+    array([[0.5 , 0.5 ],
+           [0.25, 0.75]])
+    """
+    every = np.vstack([np.zeros_like(scores), scores]) if len(scores) == 1 else scores
+    powers = np.exp(every - every.max(axis=0))
+    return np.asarray((powers / powers.sum(axis=0)).T)
+
+
+_ROUNDING = 1e-4
+"""By which probabilities may miss a sum of 1: they may have crossed the wire in single precision."""
+
+
+def are_probabilities(values: Float64[np.ndarray, "n k"]) -> bool:
+    """Return whether every row has numbers from 0 to 1 with the sum 1.
+
+    Examples
+    --------
+    >>> are_probabilities(np.array([[0.25, 0.75]])), are_probabilities(np.array([[0.5, 0.6]]))
+    (True, False)
+    """
+    inside = bool(((values >= 0) & (values <= 1 + _ROUNDING)).all())
+    return inside and bool((np.abs(values.sum(axis=1) - 1) <= _ROUNDING).all())

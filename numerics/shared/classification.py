@@ -5,11 +5,11 @@ The values are those of `sklearn.metrics`, whose functions refuse rows of a sing
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float64, Int64, Shaped
 
 from numerics.shared.classes import SMALLEST_PROBABILITY, one_hot
 
@@ -103,6 +103,22 @@ def predicted_classes(
     return np.asarray((probabilities[:, 1] >= threshold).astype(np.int64))
 
 
+def prediction_columns(
+    predicted: Float64[np.ndarray, "n ..."], classes: Sequence[str], name: str = "prediction", threshold: float = 0.0
+) -> dict[str, Shaped[np.ndarray, "n"]]:
+    """Return the columns of a file of predictions: amounts, or each row's class and the probability of every class.
+
+    Examples
+    --------
+    >>> {name: column.tolist() for name, column in prediction_columns(np.array([[0.25, 0.75]]), ("no", "yes")).items()}
+    {'prediction': ['yes'], 'prediction_no': [0.25], 'prediction_yes': [0.75]}
+    """
+    if not len(classes):
+        return {name: predicted}
+    labels = np.array(classes)[predicted_classes(predicted, threshold or None)]
+    return {name: labels, **{f"{name}_{label}": predicted[:, place] for place, label in enumerate(classes)}}
+
+
 def best_threshold(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n"]) -> float:
     """Return the probability of the second of two classes from which on to predict it: the best balanced accuracy.
 
@@ -157,6 +173,28 @@ def reliability(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, 
     bins = np.clip((sure * BINS).astype(np.int64), 0, BINS - 1)
     right = (predicted == y).astype(np.float64)
     return Reliability(*(np.bincount(bins, weight, BINS) for weight in (np.ones(len(y)), sure, right)))
+
+
+def class_arrays(
+    classes: Sequence[str],
+    probabilities: Float64[np.ndarray, "n k"],
+    y: Int64[np.ndarray, "n"],
+    threshold: float | None = None,
+) -> dict[str, Shaped[np.ndarray, "..."]]:
+    """Return the arrays of a run whose predictions are compared with known classes (`server.report.classification`).
+
+    Examples
+    --------
+    >>> arrays = class_arrays(("no", "yes"), np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 0]))
+    >>> arrays["confusion"].tolist()
+    [[1, 1], [0, 0]]
+    """
+    predicted = predicted_classes(probabilities, threshold)
+    return {
+        "classes": np.array(classes),
+        "confusion": confusion(y, predicted, len(classes)),
+        "reliability": np.stack(reliability(probabilities, y)),
+    }
 
 
 def auc(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n"]) -> Score:
@@ -245,19 +283,36 @@ def classification_scores(
     }
 
 
+def score_row(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n"]) -> Float64[np.ndarray, "12"]:
+    """Return the values of `SCORES`, then their standard errors, as numbers to send; -1 where one is not defined.
+
+    Examples
+    --------
+    >>> row = score_row(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 0]))
+    >>> scores_in(row)["accuracy"].value, bool(np.isnan(scores_in(row)["auc"].value))
+    (0.5, True)
+    """
+    scores = classification_scores(probabilities, y)
+    values = np.array([[scores[name].value, scores[name].se] for name in SCORES]).T.ravel()
+    return np.asarray(np.nan_to_num(values, nan=-1.0))
+
+
+def scores_in(row: Float64[np.ndarray, "12"]) -> dict[str, Score]:
+    """Return the scores in a row of `score_row`."""
+    values, errors = np.where(row < 0, np.nan, row).reshape(2, -1).tolist()
+    return {name: Score(value, se) for name, value, se in zip(SCORES, values, errors, strict=True)}
+
+
 def as_metrics(scores: Mapping[str, Score], suffix: str = "") -> dict[str, float]:
-    """Return scores as metrics of a report, ``NAME_SUFFIX`` and ``NAME_SUFFIX_se``; those not defined are left out.
+    """Return scores as metrics of a report, ``NAME_SUFFIX``; those not defined are left out.
 
     Examples
     --------
     >>> as_metrics({"auc": Score(0.8, 0.1), "brier": Score(float("nan"), float("nan"))}, "alone")
-    {'auc_alone': 0.8, 'auc_alone_se': 0.1}
+    {'auc_alone': 0.8}
     """
-    metrics: dict[str, float] = {}
-    for name, score in scores.items():
-        key = f"{name}_{suffix}" if suffix else name
-        metrics |= {at: float(v) for at, v in ((key, score.value), (f"{key}_se", score.se)) if np.isfinite(v)}
-    return metrics
+    defined = {name: score.value for name, score in scores.items() if np.isfinite(score.value)}
+    return {f"{name}_{suffix}" if suffix else name: value for name, value in defined.items()}
 
 
 def _mean(values: Float64[np.ndarray, "n"]) -> Score:

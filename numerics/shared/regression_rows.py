@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
+
+from numerics.shared.folds import OPTIONAL, Persons, persons_in
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class RegressionRows:
         Names of the p inputs, the same for all learners of a run.
     classes : tuple of str
         The learner's classes, in order; empty for amounts.
+    person, person_test : ndarray or None
+        ``(n,)`` and ``(t,)`` numbers of the persons that the rows are about; None: every row is about another one.
 
     Examples
     --------
@@ -38,11 +42,45 @@ class RegressionRows:
     y_test: Float64[np.ndarray, "t"]
     features: tuple[str, ...]
     classes: tuple[str, ...] = ()
+    person: Persons = field(default=None, metadata=OPTIONAL)
+    person_test: Persons = field(default=None, metadata=OPTIONAL)
 
     @property
     def n(self) -> int:
         """Number of training rows."""
         return len(self.y)
+
+    @property
+    def persons(self) -> Int64[np.ndarray, "persons"]:
+        """Persons of the training rows, each once, by the order of their numbers; without persons, the rows."""
+        return persons_in(np.arange(self.n), self.person)
+
+    @property
+    def persons_test(self) -> Int64[np.ndarray, "persons"]:
+        """Persons of the test rows, each once; without persons, the rows."""
+        return persons_in(np.arange(len(self.y_test)), self.person_test)
+
+    def hold_out(self, persons: Int64[np.ndarray, "persons"]) -> RegressionRows:
+        """Make test rows of all rows of some persons (some of `persons`).
+
+        Examples
+        --------
+        >>> x, y, none = np.zeros((3, 1)), np.arange(3.0), np.zeros(0)
+        >>> rows = RegressionRows(x, y, x[:0], none, ("age",), person=np.array([4, 9, 4]))
+        >>> apart = rows.hold_out(np.array([4]))
+        >>> apart.y, apart.y_test, apart.person
+        (array([1.]), array([0., 2.]), array([9]))
+        """
+        test = np.isin(np.arange(self.n) if self.person is None else self.person, persons)
+        return replace(
+            self,
+            x=self.x[~test],
+            y=self.y[~test],
+            x_test=self.x[test],
+            y_test=self.y[test],
+            person=None if self.person is None else self.person[~test],
+            person_test=None if self.person is None else self.person[test],
+        )
 
     def standardized(self) -> RegressionRows:
         """Subtract the means of inputs and outcome, and divide by the standard deviations, of the training rows.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float64
 
+from numerics.shared.folds import Persons, draw_folds
 from numerics.shared.threads import single_threaded
 from numerics.shared.value_groups import ValueGroups
 
@@ -381,6 +382,7 @@ def fit(
     min_leaf: int,
     seed: int,
     group: int = 1,
+    person: Persons = None,
 ) -> BaseEstimator:
     """Fit a candidate.
 
@@ -397,6 +399,8 @@ def fit(
         As in `build`.
     group : int
         Neighboring values of a column that no threshold of a tree separates: as many or more. With 1, each may be.
+    person : ndarray or None
+        ``(n,)`` persons of the rows, which a method that cross-validates its penalty leaves out as a whole.
 
     Raises
     ------
@@ -427,7 +431,10 @@ def fit(
         # A tree that cannot split has one leaf. Of rows drawn with replacement it could hold a single outcome.
         method.set_params(bootstrap=False)
     elif isinstance(getattr(method, "cv", None), KFold):
-        method.cv.n_splits = min(method.cv.n_splits, len(y))
+        if person is None or np.ptp(person) == 0:
+            method.cv.n_splits = min(method.cv.n_splits, len(y))
+        else:
+            method.set_params(cv=draw_folds(len(y), np.random.default_rng(seed), method.cv.n_splits, person))
     if group > 1 and LEAF in model.get_params(deep=False):
         x = ValueGroups.of(x, group).apply(x)
     with quiet_fit():

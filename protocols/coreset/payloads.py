@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from protocols.budget import ASSIGNMENTS
+from protocols.budget import ASSIGNMENTS, MODELS
 from protocols.wire.payload import Payload
 
 MOST_ROWS = 10**10
@@ -149,6 +149,72 @@ class Assign(Construction, answer=Counted):
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""
         return {ASSIGNMENTS: 1}
+
+
+@dataclass(frozen=True)
+class Compared(Payload, summed=True):
+    """To the center, once: what rows cost that had no part in their centers, at the site's own and at the joint ones.
+
+    Sums have three digits. The site's own centers are not of the center's choice. Joint costs are those of rows that go
+    where their points go, which the center knows but for the movement in single clusters; with consent to prices, those
+    of rows that go where prices say, of which `Settled` has a sum with all digits. So a center that makes up centers
+    learns at most how far the rows of one point, `Construction.min_weight` or more, lie from each other, to three
+    digits of a sum over many rows.
+
+    Attributes
+    ----------
+    rows : int
+        Rows that were compared; 0 if they are too few for so many clusters, and then nothing else is sent.
+    alone : float
+        Sum of the squared distances of rows from fair centers of other rows of the site, in units of `Assign.scale`.
+    together : float
+        Sum of the squared distances of the same rows from the joint centers, each without the row.
+    squares : float
+        Sum of the squares of the differences between the two.
+    """
+
+    rows: int
+    alone: float
+    together: float
+    squares: float
+
+    @classmethod
+    def nothing(cls) -> Compared:
+        """Return the answer of a site that compares nothing."""
+        return cls(0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Compare(Construction, answer=Compared, alike=True):
+    """To sites, once, with the ask to assign rows or the first prices: asks how well each would do alone.
+
+    Attributes
+    ----------
+    groups, centers, scale
+        As in `Assign`.
+    point, center, mass : ndarray
+        As in `Assign`; empty: rows go where prices say, which takes the site's consent to prices.
+    shift : ndarray
+        Prices of the groups at the centers.
+    sizes : ndarray
+        Rows of all sites in each cluster.
+    alpha : float
+        A share in the site's own clusters is between alpha times and 1/alpha times that of its rows.
+    """
+
+    groups: tuple[str, ...]
+    centers: Float64[np.ndarray, "k d"]
+    scale: Float64[np.ndarray, "d"]
+    point: Int64[np.ndarray, "s"]
+    center: Int64[np.ndarray, "s"]
+    mass: Int64[np.ndarray, "s"]
+    shift: Float64[np.ndarray, "h k"]
+    sizes: Int64[np.ndarray, "k"]
+    alpha: float
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1, ASSIGNMENTS: 1}
 
 
 @dataclass(frozen=True)

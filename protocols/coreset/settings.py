@@ -114,6 +114,7 @@ class Settings(ProtocolSettings, prefix="coreset"):
     refine: int = setting(10, "exact: most rounds that move the centers, before rounds of prices", between(0, 20))
     gap: float = setting(1e-4, "exact: relative expected gain at which the rounds of prices stop", between(1e-9, 1))
     price_rounds: int = setting(60, "exact: most rounds of prices", at_least(1))
+    alone: bool = setting(True, "compare with fair clusters of each site's rows alone; not in tables of a scenario")
     robust: bool = setting(False, "leave out sites whose rows lie far from those of all others")
     rows: int = setting(0, "scenario: number of rows of all sites", at_least(0), words="the scenario's own", data=True)
     split: Literal["random", "column", "group"] = setting(

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.residual.agent_combination import AgentCombination
-from numerics.residual.alone import best_share
-from numerics.residual.boosted import Finish, finish, gated_weights
-from numerics.residual.influence import compare
-from numerics.residual.rules import LearningResult, Rules, Split, selection_error
+from numerics.residual.agent_combination import AgentCombination, ClassScores
+from numerics.residual.alone import best_share, errors_alone
+from numerics.residual.boosted import MIN_LEAF, finish, gated_weights
+from numerics.residual.influence import harm_of
+from numerics.residual.losses import LogLoss, loss_of
+from numerics.residual.rules import LearningResult, Rules, Split, Without, selection_error
+from numerics.shared.classification import best_threshold, score_row
 from protocols.residual.payloads import Binned, Compared, Conclude, Fit, Fitted
 from protocols.residual.sequential import MOST_MISSES
 from protocols.wire.payload import Payload
+
+Predictions = Float64[np.ndarray, "..."]
+"""Amounts less the mean, or probabilities of the classes in a last axis."""
 
 
 class Boosted:
@@ -27,20 +33,23 @@ class Boosted:
 
     def __init__(self, names: tuple[str, ...], y: Float64[np.ndarray, "n"], split: Split, rules: Rules) -> None:
         self.names, self.split, self.rules = names, split, rules
-        self.mean = rules.mean_of(y[: split.n_fit])
-        self.y = y - self.mean
-        self.residual = self.y
+        self.loss = loss_of(y, split, rules)
+        self.mean = self.loss.mean
         self.iteration = self.misses = 0
-        self.sums = np.zeros((len(names), split.n))
+        # Of each agent and score, the sum of its steps for all rows.
+        self.sums = np.zeros((len(names), self.loss.n_scores, split.n))
         self.curve = np.full((rules.rounds + 1, 3), np.nan)
-        self.curve[0] = split.errors(self.y)
+        self.curve[0] = self._errors()
         self.power = np.zeros((rules.rounds + 1, len(names)))
         # By iteration: coefficients, and the agents' steps for all rows.
-        self.weights: list[Float64[np.ndarray, "D"]] = []
-        self.steps: list[Float64[np.ndarray, "D n"]] = []
+        self.weights: list[Float64[np.ndarray, "D c"]] = []
+        self.steps: list[Float64[np.ndarray, "D c n"]] = []
         self.binned: dict[str, Binned] = {}
         self.ended = rules.rounds == 0
         self.learned: LearningResult | None = None
+
+    def _errors(self) -> Float64[np.ndarray, "3"]:
+        return self.loss.errors(self.loss.left(self.loss.prediction(self.sums.sum(axis=0))))
 
     @property
     def fitting(self) -> tuple[str, ...]:
@@ -53,22 +62,23 @@ class Boosted:
         """Return the residual for every agent."""
         if self.ended:
             return {}
-        target = np.ascontiguousarray(self.residual[: self.split.n_fit, None])
+        residual = self.loss.residual(self.sums.sum(axis=0))
+        target = np.ascontiguousarray(residual[:, : self.split.n_fit].T)
         ask = Fit(target, add=1.0, number=self.iteration, keep=self.rules.keep)
         return dict.fromkeys(self.fitting, ask)
 
     def answer_shape(self, name: str) -> tuple[int, int, int]:
         """Return the shape of an answer: training rows, later rows, columns."""
-        return self.split.n_fit, self.split.n_held, 1
+        return self.split.n_fit, self.split.n_held, self.loss.n_scores
 
     def take(self, answers: Mapping[str, Payload]) -> None:
         """Add up the steps that help; it ends when none does."""
-        steps = np.zeros((len(self.names), self.split.n))
+        steps = np.zeros(self.sums.shape)
         for name, answer in answers.items():
             assert isinstance(answer, Fitted)  # noqa: S101 - an ask's class names its answer's
-            steps[self.names.index(name)] = np.concatenate([answer.fitted[:, 0], answer.held[:, 0]])
-        rules = self.rules
-        weights = gated_weights(steps, self.residual, self.split, shrinkage=rules.shrinkage, ridge=rules.ridge)
+            steps[self.names.index(name)] = np.concatenate([answer.fitted, answer.held]).T
+        rules, sums = self.rules, self.sums.sum(axis=0)
+        weights = gated_weights(self.loss, steps, sums, shrinkage=rules.shrinkage, ridge=rules.ridge)
         if not weights.any():  # where somebody was silent, all are asked once more
             self.misses += 1
             self.ended = len(answers) == len(self.fitting) or self.misses >= MOST_MISSES
@@ -77,10 +87,9 @@ class Boosted:
         self.weights.append(weights)
         self.steps.append(steps)
         self.iteration += 1
-        self.sums += weights[:, None] * steps
-        self.residual = self.y - self.sums.sum(axis=0)
-        self.curve[self.iteration] = self.split.errors(self.residual)
-        self.power[self.iteration] = self.sums[:, : self.split.n_fit].var(axis=1)
+        self.sums += weights[:, :, None] * steps
+        self.curve[self.iteration] = self._errors()
+        self.power[self.iteration] = self.sums[:, :, : self.split.n_fit].var(axis=2).sum(axis=1)
         self.ended = not rules.continues(self.curve[: self.iteration + 1], self.split, rules.patience)
 
     # -- result -------------------------------------------------------------------------------------------------------
@@ -98,7 +107,7 @@ class Boosted:
     def _counted(self) -> list[list[int]]:
         """Return each agent's iterations in which it took a step, up to the best one."""
         best = self.choice()[1]
-        return [[t for t in range(best) if self.weights[t][j]] for j in range(len(self.names))]
+        return [[t for t in range(best) if self.weights[t][j].any()] for j in range(len(self.names))]
 
     def _parts(self) -> tuple[Float64[np.ndarray, "k n"], AgentCombination]:
         """Return every agent's steps that count, or bins, and their sum; bins have coefficient 0."""
@@ -111,29 +120,38 @@ class Boosted:
                 levels += self.binned[name].levels.tolist()
             else:
                 columns.append(np.array([self.steps[t][j] for t in own]).reshape(-1, self.split.n))
-                weights += [self.weights[t][j] for t in own]
-                levels += [0] * len(own)
+                weights += [each for t in own for each in self.weights[t][j].tolist()]
+                levels += [0] * len(columns[-1])
             widths.append(len(columns[-1]))
         combination = AgentCombination(
-            self.names, np.array(weights), 0.0, None, tuple(widths), tuple(levels) if any(levels) else ()
+            self.names,
+            np.array(weights),
+            0.0,
+            None,
+            tuple(widths),
+            tuple(levels) if any(levels) else (),
+            classes=ClassScores(tuple(self.loss.start.tolist())) if isinstance(self.loss, LogLoss) else None,
         )
         return np.vstack(columns), combination
 
     def _finish(self) -> LearningResult:
         best = self.choice()[1]
         parts, combination = self._parts()
-        if combination.levels:
-            finished = self._finish_by_bins(combination, parts)
-        else:
-            finished = finish(combination, parts, self.y, self.split)
-        combination, self.left = finished.combination, finished.left
+        starts = [combination]
+        if combination.levels and combination.beta.any():  # trees on bins may do better without the steps
+            starts.append(replace(combination, beta=np.zeros(len(combination.beta))))
+        leaf = self.rules.min_leaf if combination.levels else MIN_LEAF
+        finished = [finish(each, parts, self.loss, min_leaf=leaf) for each in starts]
+        chosen = min(finished, key=lambda each: float(each.errors[1]))
+        combination, self.judged = chosen.combination, chosen.judged
         curve, power = self.curve[: best + 1], self.power[: best + 1]
-        residuals = self.residuals = self._residuals(combination, parts)
+        self.predictions = self._predictions(combination, parts)
         if combination.model is not None:
-            curve, power = np.vstack([curve, finished.errors]), np.vstack([power, power[-1:]])
+            curve, power = np.vstack([curve, chosen.errors]), np.vstack([power, power[-1:]])
             # Bins have no part of their own: what the prediction loses without them stands for it.
             for j in [self.names.index(name) for name in self.binned]:
-                power[-1, j] = (residuals[1 + j] - residuals[0])[: self.split.n_fit].var()
+                loss = (self.predictions[0] - self.predictions[1 + j])[: self.split.n_fit]
+                power[-1, j] = loss.var(axis=0).sum()
         seen = np.array([combination.uses(name) for name in self.names])
         epsilons = [self.binned[name].epsilon if name in self.binned else 0.0 for name in self.names]
         return LearningResult(
@@ -149,13 +167,26 @@ class Boosted:
             split=self.split,
             seen=seen,
             model=combination.model,
-            without=compare(residuals[0], residuals[1:], self.split),
-            left=residuals[0, self.split.slices[2]],
             weights=combination.beta,
             widths=combination.widths,
             levels=combination.levels,
             epsilons=tuple(epsilons) if self.binned else (),
+            classes=combination.classes,
+            **self._by_predictions(self.predictions, self.judged),
         )
+
+    def _by_predictions(self, predictions: Predictions, judged: Predictions) -> dict[str, Any]:
+        """Return what of the result follows from predictions of all rows, and of validation rows before these."""
+        loss, (_, validation, test) = self.loss, self.split.slices
+        left = loss.left(predictions)
+        losses = loss.losses(left)
+        errors = np.array([loss.errors(each) for each in left[1:]]).reshape(len(left) - 1, 3)
+        of_rows = {"without": Without(errors, harm_of(losses[0], losses[1:], self.split)), "left": left[0, test]}
+        if not isinstance(loss, LogLoss):
+            return of_rows
+        two = loss.n_classes == 2
+        threshold = best_threshold(judged, loss.y[validation]) if two and len(judged) else -1.0
+        return {**of_rows, "probabilities": predictions[0, test], "threshold": threshold}
 
     def beside_alone(self, alone: Mapping[str, Compared]) -> LearningResult:
         """Return the result with a share of the best agent's own prediction, if that helps on validation rows.
@@ -165,22 +196,29 @@ class Boosted:
         alone : Mapping[str, Compared]
             Predictions of the agents by their own columns alone.
         """
-        result, (training, validation, test) = self.result(), self.split.slices
+        result, loss, (training, validation, _) = self.result(), self.loss, self.split.slices
         n_validation = self.split.n_validation
-        left = {name: self.y[validation] - each.held[:n_validation] for name, each in alone.items()}
-        best = min(left, key=lambda name: float(np.mean(left[name] ** 2)))
-        share = best_share(self.left, left[best])
+        own = {name: (self._own(each.fitted), self._own(each.held)) for name, each in alone.items()}
+
+        def error(judged: Predictions) -> float:
+            return loss.error_of(loss.left(judged, validation), validation)
+
+        best = min(own, key=lambda name: error(own[name][1][:n_validation]))
+        fitted, held = own[best]
+        share = best_share(lambda share: error((1 - share) * self.judged + share * held[:n_validation]))
         if not share:
             return result
-        predicted = np.concatenate([alone[best].fitted, alone[best].held[n_validation:]])
-        # Without that agent nothing stands for its own prediction but the mean.
-        own = np.array([self.y if each == best else self.y - predicted for each in ("", *self.names)])
-        residuals = (1 - share) * self.residuals + share * own
-        errors = self.split.errors(residuals[0])
-        errors[1] = np.mean(((1 - share) * self.left + share * left[best]) ** 2)
+        predicted = np.concatenate([fitted, held[n_validation:]])
+        # Without that agent nothing stands for its own prediction but the mean, or the classes' shares.
+        nothing = loss.prediction(np.zeros((loss.n_scores, self.split.n)))
+        beside = np.array([nothing if each == best else predicted for each in ("", *self.names)])
+        predictions = (1 - share) * self.predictions + share * beside
+        judged = (1 - share) * self.judged + share * held[:n_validation]
+        errors = loss.errors(loss.left(predictions[0]))
+        errors[1] = error(judged)
         j = self.names.index(best)
         power = (1 - share) ** 2 * result.power[-1:]
-        power[0, j] += share**2 * predicted[training].var()
+        power[0, j] += share**2 * predicted[training].var(axis=0).sum()
         self.learned = replace(
             result,
             beta=np.where(np.arange(len(self.names)) == j, 1.0, result.beta if share < 1 else 0.0),
@@ -188,31 +226,35 @@ class Boosted:
             curve=np.vstack([result.curve, errors]),
             power=np.vstack([result.power, power]),
             seen=(result.seen & (share < 1)) | (np.arange(len(self.names)) == j),
-            without=compare(residuals[0], residuals[1:], self.split),
-            left=residuals[0, test],
             own_site=best,
             own_share=share,
+            **self._by_predictions(predictions, judged),
         )
         if share == 1:  # nothing is left of the combination
             self.learned = replace(self.learned, weights=np.zeros(0), widths=(0,) * len(self.names), model=None)
         return self.learned
 
-    def _finish_by_bins(self, combination: AgentCombination, parts: Float64[np.ndarray, "k n"]) -> Finish:
-        """Boost what the sum of the steps leaves, or the outcome itself, whichever is better on validation rows."""
-        anew = replace(combination, beta=np.zeros(len(combination.beta)))
-        starts = [combination, anew] if combination.beta.any() else [combination]
-        leaf = self.rules.min_leaf
-        finished = [finish(each, parts, self.y, self.split, min_leaf=leaf) for each in starts]
-        return min(finished, key=lambda each: float(each.errors[1]))
+    def _own(self, answered: Float64[np.ndarray, "m c"]) -> Predictions:
+        """Return an agent's own predictions as the loss has them."""
+        values = answered.astype(np.float64)
+        return values if isinstance(self.loss, LogLoss) else values[:, 0]
 
-    def _residuals(
-        self, combination: AgentCombination, parts: Float64[np.ndarray, "k n"]
-    ) -> Float64[np.ndarray, "residuals n"]:
-        """Return what the combination leaves with all agents, and without each: as in a prediction without it."""
+    def alone_on_test_rows(self, alone: Mapping[str, Compared], result: LearningResult) -> LearningResult:
+        """Return the result with the errors of agents alone on the test rows; of classes, with all scores."""
+        loss, n_test, test = self.loss, self.split.n_test, self.split.slices[2]
+        own = {name: self._own(each.held[-n_test:]) for name, each in alone.items()}
+        losses = {name: loss.losses(loss.left(each, test)) for name, each in own.items()}
+        compared = errors_alone(losses, loss.losses(result.left)) if own else None
+        if not isinstance(loss, LogLoss):
+            return replace(result, alone=compared)
+        ways = [result.probabilities, *(own[name] for name in sorted(own))]
+        return replace(result, alone=compared, scores=np.array([score_row(p, loss.y[test]) for p in ways]))
+
+    def _predictions(self, combination: AgentCombination, parts: Float64[np.ndarray, "k n"]) -> Predictions:
+        """Return the predictions with all agents, and without each, as where it is absent later."""
         ends = np.cumsum(combination.widths)[:-1]
         own = {name: part.T for name, part in zip(self.names, np.split(parts, ends), strict=True)}
-        residuals: Float64[np.ndarray, "residuals n"] = self.y - combination.predict_without_each(own, self.split.n)
-        return residuals
+        return combination.predict_without_each(own, self.split.n)
 
     def conclusions(self, result: LearningResult) -> dict[str, Payload]:
         """Return each agent's last ask: which of its steps to store, each to be predicted by itself."""

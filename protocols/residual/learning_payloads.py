@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Float32, Float64, Int64, UInt8, UInt64
 
+from numerics.residual.chosen_boosting import MOST_FITS
 from protocols.budget import MODELS
 from protocols.wire.payload import Payload, specs
 
@@ -37,6 +38,12 @@ class Enrolled(Payload):
         Whether it holds the outcome.
     public_key : ndarray
         X25519 key of this run, for payloads that are sealed for this site; empty unless asked for.
+    split : ndarray
+        What each row is for, if the site holds the outcome and knows persons: 0 to fit, 1 to choose by, 2 to test on;
+        else empty. Rows of one person are for the same, in every run: of two rows it tells at most that they are about
+        two persons.
+    classes : tuple of str
+        Names of the outcome's classes, at the site that holds it; empty for amounts.
     """
 
     n: int
@@ -47,6 +54,8 @@ class Enrolled(Payload):
     agent: str
     outcome: bool
     public_key: UInt8[np.ndarray, "_"]
+    split: UInt8[np.ndarray, "_"]
+    classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -213,36 +222,47 @@ class Compared(Payload):
     Attributes
     ----------
     fitted : ndarray
-        For the rows of `Compare.target`, by a model of them; none where no part of them only judges.
+        For the rows of `Compare.target`, by a model of them: a column, or of classes the probability of each. No rows
+        unless they are wanted (`Compare.beside`).
     held : ndarray
-        For the rows after `Compare.n_fit`: those of the target by a model of the rows before, all later ones by a model
-        of the whole target.
+        For all later rows, by a model of the whole target; before them, if they are wanted, those of the target after
+        `Compare.n_fit`, by a model of the rows before.
     """
 
-    fitted: Float64[np.ndarray, "n"] | Float32[np.ndarray, "n"]
-    held: Float64[np.ndarray, "m"] | Float32[np.ndarray, "m"]
+    fitted: Float64[np.ndarray, "n c"] | Float32[np.ndarray, "n c"]
+    held: Float64[np.ndarray, "m c"] | Float32[np.ndarray, "m c"]
 
 
 @dataclass(frozen=True)
 class Compare(Payload, answer=Compared):
     """To every agent, once, after learning: asks how well it predicts alone, by boosting of its own columns.
 
-    At worst an agent learns the outcome of all rows to learn from, validation rows among them, less their mean.
+    At worst an agent learns the outcome of all rows to learn from, validation rows among them, less their mean; of
+    classes, the class of each of these rows by its number.
 
     Attributes
     ----------
     target : ndarray
-        Outcomes minus their mean, for the rows to learn from.
+        Outcomes minus their mean, or the places of classes, for the rows to learn from.
     n_fit : int
         Number of these before those that only judge.
+    n_classes : int
+        Number of classes; 0: the outcomes are amounts.
+    balanced : bool
+        Whether rows have weights such that every class has the same.
+    beside : bool
+        Whether predictions of the target's rows are wanted, too.
     """
 
     target: Float64[np.ndarray, "n"] | Float32[np.ndarray, "n"]
     n_fit: int
+    n_classes: int = 0
+    balanced: bool = False
+    beside: bool = True
 
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""
-        return {MODELS: 1 + (self.n_fit < len(self.target))}
+        return {MODELS: MOST_FITS}
 
 
 @dataclass(frozen=True)
@@ -310,7 +330,9 @@ class Conclude(Payload, answer=Concluded):
     bins : bool
         Whether the bins of new rows are wanted later, as the site has given them; it stores their edges.
     own : ndarray
-        Target of `Compare` where the site's own prediction has a share in the result, as a last column; else empty.
+        Target of `Compare` where the site's own prediction has a share in the result, as last columns; else empty.
+    n_fit, n_classes, balanced
+        As in `Compare`.
     """
 
     target: Float64[np.ndarray, "n"] | Float32[np.ndarray, "n"]
@@ -318,6 +340,9 @@ class Conclude(Payload, answer=Concluded):
     separate: bool = False
     bins: bool = False
     own: Float64[np.ndarray, "m"] | Float32[np.ndarray, "m"] = field(default_factory=lambda: np.zeros(0))
+    n_fit: int = 0
+    n_classes: int = 0
+    balanced: bool = False
 
 
 # -- predicting -------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from jaxtyping import Float64
 from numerics.residual.alone import errors_alone
 from numerics.residual.limits import RANGES, prediction_limits
 from numerics.residual.rules import LearningResult, Rules, Split
+from numerics.shared.classes import are_probabilities
 from numerics.shared.threads import single_threaded
 from protocols.residual.bins import Bins
 from protocols.residual.boosted import Boosted
@@ -94,7 +95,7 @@ class Plan:
                 asks = self.algorithm.asks()
             if not asks and self.to_compare:
                 self.comparing = True
-                asks = dict.fromkeys(self.names, Compare(self._target_alone, self._n_fit_alone))
+                asks = dict.fromkeys(self.names, self._ask_alone)
             if not asks:
                 self._conclude()
                 asks = self.conclusions
@@ -129,26 +130,34 @@ class Plan:
         if self.alone and isinstance(self.algorithm, Boosted) and self.rules.algorithm == "boosted":
             self.result = self.algorithm.beside_alone(self.alone)
             self.trial = self.result if self.trial is not None else None
-        if self.alone and self.split.n_test:
-            y = self.y[self.split.slices[2]] - self.algorithm.mean
-            held = {name: each.held[-self.split.n_test :].astype(np.float64) for name, each in self.alone.items()}
-            self.result = replace(self.result, alone=errors_alone(held, y, self.result.left))
+        if self.split.n_test:
+            self.result = self._compared(self.result)
         self.conclusions = self.algorithm.conclusions(self.result) if self.rules.keep else {}
         if (own := self.result.own_site) and self.conclusions:
             asked = self.conclusions[own]
             assert isinstance(asked, Conclude)  # noqa: S101 - every conclusion is one
-            self.conclusions[own] = replace(asked, own=self._target_alone)
+            ask = self._ask_alone
+            self.conclusions[own] = replace(
+                asked, own=ask.target, n_fit=ask.n_fit, n_classes=ask.n_classes, balanced=ask.balanced
+            )
+
+    def _compared(self, result: LearningResult) -> LearningResult:
+        """Return the result with the errors of agents alone on the test rows."""
+        if isinstance(self.algorithm, Boosted):
+            return self.algorithm.alone_on_test_rows(self.alone, result)
+        if not self.alone:
+            return result
+        y = self.y[self.split.slices[2]] - self.algorithm.mean
+        held = {name: np.square(y - each.held[-len(y) :, 0].astype(np.float64)) for name, each in self.alone.items()}
+        return replace(result, alone=errors_alone(held, np.square(result.left)))
 
     @property
-    def _target_alone(self) -> Float64[np.ndarray, "n"]:
-        """Outcomes of the rows to learn from, for agents alone."""
-        return self.y[: self.split.n_fit + self.split.n_validation] - self.algorithm.mean
-
-    @property
-    def _n_fit_alone(self) -> int:
-        """Number of rows from which agents alone predict validation rows; all, if nothing is chosen by these."""
-        n_validation = self.split.n_validation if self.rules.algorithm == "boosted" else 0
-        return len(self._target_alone) - n_validation
+    def _ask_alone(self) -> Compare:
+        """Ask for agents alone: the last of the rows to learn from judge."""
+        rules, n_learn = self.rules, self.split.n_fit + self.split.n_validation
+        n_fit = max(n_learn - round(rules.validation * n_learn), 1)
+        target = self.y[:n_learn] - self.algorithm.mean
+        return Compare(target, n_fit, rules.n_classes, rules.balanced, beside=rules.algorithm == "boosted")
 
     def _take_conclusions(self, answers: Mapping[str, Payload]) -> None:
         """Ask silent agents once more; set `unkept` to agents with a part in the result that have stored no model."""
@@ -164,6 +173,11 @@ class Plan:
     def _has_part(self, name: str) -> bool:
         assert self.result is not None  # noqa: S101 - asked once there is a result
         return bool(self.result.seen[self.result.names.index(name)]) and self.result.combination.uses(name)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Least and greatest prediction of an agent; of classes, of a residual that lies between -1 and 1."""
+        return prediction_limits(np.array([-1.0, 1.0]) if self.rules.n_classes else self.y - self.algorithm.mean)
 
     @property
     def newest(self) -> Float64[np.ndarray, "3"]:
@@ -195,17 +209,23 @@ class Plan:
             below = answer.error < ask.bar
             expected = {"fitted": (n_fit if below else 0,), "held": (n_held if below else 0,)}
         elif isinstance(ask, Compare) and isinstance(answer, Compared):
-            n_learn = len(ask.target)
+            n_learn, columns = len(ask.target), ask.n_classes or 1
+            n_judge = n_learn - ask.n_fit if ask.beside else 0
             expected = {
-                "fitted": (n_learn if ask.n_fit < n_learn else 0,),
-                "held": (n_learn - ask.n_fit + self.split.n_test,),
+                "fitted": (n_learn if ask.beside else 0, columns),
+                "held": (n_judge + self.split.n_test, columns),
             }
         else:
             raise PayloadError(answer.title(), "payload", f"is not the answer to {ask.title()}")
         for field, shape in expected.items():
             if (got := getattr(answer, field).shape) != shape:
                 raise PayloadError(answer.title(), field, f"expected shape {shape}, got {got}")
-        low, high = prediction_limits(self.y - self.algorithm.mean)
+        if isinstance(answer, Compared) and self.rules.n_classes:
+            for field in expected:
+                if not are_probabilities(getattr(answer, field)):
+                    raise PayloadError(answer.title(), field, "are not probabilities of the classes")
+            return
+        low, high = self.limits
         for field in expected:
             values = getattr(answer, field)
             if values.min(initial=0.0) < low or values.max(initial=0.0) > high:

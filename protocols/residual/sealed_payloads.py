@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float64, UInt8
@@ -50,7 +50,7 @@ class Fused(Payload):
     refused : tuple of str
         Agents whose last answer could not be used, and counts as missing.
     train, validation, test : float
-        Mean squared errors of the newest ensemble; 0 where there are no such rows.
+        Mean squared errors, or log losses, of the newest ensemble; 0 where there are no such rows.
     beta : ndarray
         Coefficients, one for each agent; this and the following fields are empty until the run has ended.
     iteration : int
@@ -72,12 +72,17 @@ class Fused(Payload):
     alone : tuple of str
         Agents whose error alone is known (`Compare`).
     alone_errors : ndarray
-        For each of them its mean squared error on the test rows, that of all together less it, and the standard error
-        of this difference.
+        For each of them its mean squared error (or log loss) on the test rows, that of all together less it, and the
+        standard error of this difference.
     own_site : str
         Agent whose own prediction has a share in the result; empty: none.
     own_share : float
         This share.
+    scores : ndarray
+        Of classes, scores on the test rows and their standard errors, of all together and of each of `alone`
+        (`numerics.shared.classification.score_row`); empty for amounts.
+    threshold : float
+        Of two classes, the probability from which on the second is predicted best; else -1.
     """
 
     agents: tuple[str, ...]
@@ -99,6 +104,8 @@ class Fused(Payload):
     alone_errors: Float64[np.ndarray, "k 3"]
     own_site: str
     own_share: float
+    scores: Float64[np.ndarray, "w s"] = field(default_factory=lambda: np.zeros((0, 0)))
+    threshold: float = -1.0
 
 
 @dataclass(frozen=True)

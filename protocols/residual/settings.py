@@ -30,7 +30,7 @@ def _are_powers(text: str) -> bool:
 class Settings(ProtocolSettings, prefix="residual"):
     """How the agents learn together, how rows are matched and numbers sent, and which data a scenario has."""
 
-    tasks: ClassVar[tuple[str, ...]] = ("regression",)
+    tasks: ClassVar[tuple[str, ...]] = ("regression", "classification")
 
     algorithm: Literal["boosted", "bins", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting"] = (
         setting(

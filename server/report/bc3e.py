@@ -74,6 +74,7 @@ def earlier_arrays(config: Config) -> Arrays:
 
 REPORT = ProtocolReport(
     question="What class is each of our instances, given all our classifiers and clusterings?",
+    test_advice="name the column of true classes in truth, if some rows have one",
     column_keys={
         "classes": "class labels",
         "clusters": "cluster labels",

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped
+from jaxtyping import Int64, Shaped
 
-from numerics.shared.classification import Reliability, confusion, predicted_classes, reliability
+from numerics.shared.classification import Reliability
 from server.report.protocol import Meaning, higher, lower
 
 _SCORES: Mapping[str, Meaning] = {
@@ -55,28 +55,6 @@ def score_meanings(ways: Mapping[str, str]) -> dict[str, Meaning]:
         )
         for way, words in ways.items()
         for name, each in _SCORES.items()
-    }
-
-
-def class_arrays(
-    classes: Sequence[str],
-    probabilities: Float64[np.ndarray, "n k"],
-    y: Int64[np.ndarray, "n"],
-    threshold: float | None = None,
-) -> dict[str, Shaped[np.ndarray, "..."]]:
-    """Return the arrays of a run whose predictions are compared with known classes.
-
-    Examples
-    --------
-    >>> arrays = class_arrays(("no", "yes"), np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 0]))
-    >>> arrays["confusion"].tolist()
-    [[1, 1], [0, 0]]
-    """
-    predicted = predicted_classes(probabilities, threshold)
-    return {
-        "classes": np.array(classes),
-        "confusion": confusion(y, predicted, len(classes)),
-        "reliability": np.stack(reliability(probabilities, y)),
     }
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from server.report.data import Arrays
+from server.report.formatting import percent
 from server.report.protocol import Answer, Config, Meaning, ProtocolReport, Rival, higher, lower
 
 
@@ -30,10 +31,30 @@ def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
     )
 
 
+def warnings(metrics: Mapping[str, float], arrays: Arrays) -> list[str]:
+    """Return what clusters of each site alone are not."""
+    if "cost_alone" not in metrics:
+        return []
+    off = percent(metrics["share_off_alone"])
+    return [
+        "Each site's own clusters are not the same at all sites, and fair by the site's own shares of groups: these lie"
+        f" up to {off} of a cluster's rows outside the bounds."
+    ]
+
+
 REPORT = ProtocolReport(
     question="How do we cluster all our records so that every cluster is fair?",
     column_keys={"sensitive": "group", "features": "columns"},
     answers=(
+        Answer(
+            "cost_left_out",
+            "{who} put {n_rows} into fair clusters at a cost of {cost}. A row that had no part in them costs {value}",
+            {"cost_alone": Rival("by each site alone", "each site's own clusters", "alone")},
+            ("cost", "max_violation", "balance", "price_of_fairness", "n_coreset"),
+            also="The price of fairness is {price_of_fairness}; a group misses its bounds in a cluster by"
+            " {max_violation} at most.",
+            unit="row",
+        ),
         Answer(
             "cost",
             "{who} put {n_rows} into fair clusters at a cost of {value}",
@@ -65,6 +86,12 @@ REPORT = ProtocolReport(
         "cost_planted": lower("cost of the planted clusters, by which the data were made"),
         "cost_full": lower("cost of the same algorithm on all rows in one place"),
         "cost_full_unfair": lower("cost of clusters without bounds of fairness, all rows in one place"),
+        "cost_left_out": lower("cost of a row that had no part in the clusters (mean)"),
+        "cost_alone": lower("cost of a row that had no part in them, in fair clusters of its own site alone (mean)"),
+        "share_off_alone": lower(
+            "how far a group's share of a site's rows, and so of its clusters alone, lies outside the bounds",
+            share=True,
+        ),
         "cost_cklv": lower("cost of CKLV k-means++ on all rows in one place"),
         "cost_reassigned": lower("cost of reassigned CKLV on all rows in one place"),
         "price_of_fairness": lower(
@@ -100,6 +127,8 @@ REPORT = ProtocolReport(
         "Moments": "how many rows of each group would go to which center, and rounded sums of these rows",
         "Masses": "how many rows of each group would go to which center at these prices",
         "Settle": "centers, and the last prices",
+        "Compare": "centers, and how many rows of each point go to each, to say how well a site does alone",
+        "Compared": "costs of rows left out, at the site's own centers and at the joint ones, with three digits",
         "Counted": "rows of each group in each cluster",
         "Settled": "rows of each group in each cluster, and what they cost",
     },
@@ -116,4 +145,5 @@ REPORT = ProtocolReport(
     packages=("ortools",),
     holdings=holdings,
     disclosure=disclosure,
+    warnings=warnings,
 )

@@ -235,6 +235,8 @@ class ProtocolReport:
         ``warnings(metrics, arrays)``: sentences that may change the decision to use the result. Used by `verdict`.
     saved_arrays : Mapping[str, str]
         Arrays that are used after the run, with types and shapes as `saved_arrays` reads them.
+    test_advice : str
+        How a user gives outcomes to test the result on, as a part of a sentence. Used by `verdict`.
     packages : tuple of str
         Packages that a result depends on, beside those of all protocols. Used by `server.versions`.
 
@@ -263,6 +265,7 @@ class ProtocolReport:
     center_files: _CenterFiles = own_test_rows
     warnings: Callable[[Mapping[str, float], Arrays], list[str]] = no_warnings
     saved_arrays: Mapping[str, str] = field(default_factory=dict)
+    test_advice: str = ""
     packages: tuple[str, ...] = ()
 
     def meaning(self, metric: str) -> Meaning | None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from protocols.settings import tasks_of
+from server.report.classification import score_meanings
 from server.report.data import Arrays, ResultsError
 from server.report.previous_run import read_results
 from server.report.protocol import HASHED_NAMES, Answer, Config, Meaning, ProtocolReport, Rival, lower
@@ -28,7 +30,8 @@ def holdings(config: Config, arrays: Arrays) -> str:
     """Return who holds what; the outcome is at a site or at the fusion center."""
     at_center = str(arrays["holder"]) == "" if "holder" in arrays else "prediction" in arrays
     holder = "the fusion center" if at_center else "one of them"
-    return f"Each site holds other columns of the same entities. The outcome is at {holder}."
+    of_class = " It is a class, which residuals show to every site that fits them." if "classes" in arrays else ""
+    return f"Each site holds other columns of the same entities. The outcome is at {holder}.{of_class}"
 
 
 def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
@@ -80,6 +83,14 @@ def _check_widths(path: str, arrays: Arrays) -> None:
     own = str(arrays.get("own_site", "")) in ("", *arrays["agents"].tolist())
     share = arrays.get("own_share", np.array(0.0))
     binned = binned and own and share.shape == () and share.dtype == np.float64 and bool(0 <= share <= 1)
+    if "classes" in arrays:
+        places, start = arrays.get("class_places", np.zeros(0)), arrays.get("class_start", np.zeros(0))
+        k = len(arrays["classes"])
+        sound = places.dtype == np.int64 and places.ndim == 1 and len(np.unique(places)) == len(places)
+        sound = sound and bool(((places >= 0) & (places < k)).all()) and bool(len(places)) == ("model" in arrays)
+        sound = sound and start.shape == (1 if k == 2 else k,) and start.dtype == np.float64
+        rows = arrays.get("class_rows", np.zeros(1))
+        binned = binned and sound and rows.shape == () and rows.dtype == np.int64
     same = binned and widths.dtype == np.int64 and widths.shape == arrays["agents"].shape and bool((widths >= 0).all())
     if not (same and weights.dtype == np.float64 and weights.shape == (int(widths.sum()),)):
         raise ResultsError(
@@ -92,7 +103,11 @@ def center_files(config: Config, *, scenario: bool) -> dict[str, Any]:
     from clients.data.outcomes import center_outcomes
     from numerics.residual.columns_and_outcomes import Outcomes
 
-    columns = None if scenario else center_outcomes(config, by_row=config["residual.align"] == "row-order")
+    if scenario:
+        return {}
+    by_row = config["residual.align"] == "row-order"
+    known = [str(label) for label in earlier_arrays(config).get("classes", ())]
+    columns = center_outcomes(config, by_row=by_row, tasks=tasks_of("residual"), known=known)
     if columns is None:
         return {}
     outcomes = Outcomes(*columns)
@@ -101,6 +116,7 @@ def center_files(config: Config, *, scenario: bool) -> dict[str, Any]:
 
 REPORT = ProtocolReport(
     question="How well can we predict together when each of us holds other columns?",
+    test_advice="hold rows out (residual.holdout), or give test rows (test, or a file _test)",
     column_keys={"target": "outcome", "features": "columns", "id": "names of entities"},
     answers=(
         Answer(
@@ -122,9 +138,26 @@ REPORT = ProtocolReport(
             ("mse_pooled", "test_mse_once", "train_mse", "iterations"),
         ),
         Answer(
+            "log_loss",
+            "{who} predict{s} the classes of test rows with a log loss of {value}",
+            {
+                "log_loss_alone": Rival("with the best site alone", "the best site's own columns", "best site"),
+                "log_loss_holder": Rival(
+                    "with the site alone that holds the outcome", "the columns of the site with the outcome", "alone"
+                ),
+            },
+            ("auc", "auc_alone", "accuracy", "balanced_accuracy", "brier", "calibration_error", "iterations"),
+            unit="test row",
+        ),
+        Answer(
             "train_mse",
             "{who} fit{s} the training rows with a mean squared error of {value}; there are no test rows, on which it"
             " would be larger",
+        ),
+        Answer(
+            "train_log_loss",
+            "{who} fit{s} the classes of the training rows with a log loss of {value}; there are no test rows, on which"
+            " it would be larger",
         ),
         Answer("n_predicted", "{who} predict{s} {value} rows with unknown outcomes"),
     ),
@@ -141,6 +174,17 @@ REPORT = ProtocolReport(
         "mse_average": lower("mean squared error of the mean of the agents alone"),
         "mse_centralized": lower("mean squared error of boosted trees on all columns in one place"),
         "mse_pooled": lower("mean squared error of scikit-learn's gradient boosting on all columns in one place"),
+        **score_meanings(
+            {
+                "": "",
+                "alone": "the best site alone, by boosting of its own columns",
+                "holder": "the site alone that holds the outcome, where another one is best",
+            }
+        ),
+        "train_log_loss": lower("log loss on the training rows"),
+        "validation_log_loss": lower("log loss on the validation rows, which decide when to stop"),
+        "n_classes": Meaning("classes of the outcome"),
+        "threshold": Meaning("probability of the second class from which on to predict it, for the best mean recall"),
         "iterations": Meaning("iterations of the result"),
         "power": Meaning("exponent p of the reweighting"),
         "power_relevant": Meaning("mean square of the predictions of agents with a relevant column, summed"),

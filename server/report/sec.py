@@ -78,6 +78,7 @@ _WAYS = {
 
 REPORT = ProtocolReport(
     question="With whom should I collaborate?",
+    test_advice="hold rows out (sec.holdout), or give test rows (test, or a file _test)",
     column_keys={"target": "output", "features": "inputs"},
     answers=(
         Answer(

@@ -294,8 +294,11 @@ def _nothing_to_compare(report: Report, chosen: Answer | None) -> str:
     if label_columns(report) and len(report.table) > 1:
         return f"The run went through {grouped(len(report.table))} settings: each row of its table is a comparison."
     if chosen is None or not chosen.rivals:
-        comparable = any(each.rivals for each in report_of(report.protocol).answers)
-        return "There were no outcomes to test the result on." if comparable else "The run compares with nothing."
+        known = report_of(report.protocol)
+        if not any(each.rivals for each in known.answers):
+            return "The run compares with nothing."
+        advice = f": {known.test_advice}" if known.test_advice else ""
+        return f"There were no outcomes to test the result on{advice}."
     alone = "How well a site does alone was not measured"
     prices = [rival.words for name, rival in chosen.rivals.items() if rival.price and name in report.metrics]
     if not prices:

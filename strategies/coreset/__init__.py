@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,15 @@ from protocols.coreset.payloads import (
     MOST_PRICED,
     MOST_ROWS,
     Assign,
+    Compared,
     Summarize,
     Summary,
 )
 from protocols.coreset.settings import Settings
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
-from strategies.conversation import Broadcast, Conversation, Tell
+from strategies.conversation import Broadcast, Conversation, Tell, asking_nothing, in_step
+from strategies.coreset.alone import ask_alone, paired_difference
 from strategies.coreset.exact_assignment import assign_exactly, check_counts
 from strategies.coreset.fairness import Fairness
 from strategies.coreset.influence import influence_in
@@ -99,27 +101,24 @@ class Coreset(FusionStrategy):
         mean, scale = pool.units
         centers = ClusterCenters(how, clustering.centers * scale + mean, plain * scale + mean, scale)
         outcome = CoresetOutcome(pool, points, clustering, centers, Fairness.of(settings))
+        judged = settings.alone and outcome.fairness.by_group and not self.in_table
         if settings.assignment == "exact":
-            prices, masking = clustering.assignment.prices, None
-            if settings.masked:
-                masking = Masking("rows", self.min_sites)
+            prices = clustering.assignment.prices
+            masking, other = (Masking(name, self.min_sites) if settings.masked else None for name in ("rows", "alone"))
             if settings.refine:
                 outcome, prices = yield from refine_centers(
                     outcome, settings.refine, settings.min_weight, self.min_sites, masking
                 )
             effort = settings.gap, settings.price_rounds
-            return (yield from assign_exactly(outcome, prices, *effort, self.min_sites, masking))
-
-        masses = _masses_by_site(pool, points, index, clustering)
-        asks = {site: _ask(centers, pool.summaries[site], own) for site, own in masses.items()}
-        answers = yield Tell(
-            asks,
-            check=check_counts({site: _rows_of(ask, pool.summaries[site]) for site, ask in asks.items()}),
-            measure={"points": float(len(points.weights)), "cost_coreset": clustering.cost},
-        )
-        counts: dict[str, Int64[np.ndarray, "k h"]] = {site: answer.counts for site, answer in answers.items()}
-        groups = {site: pool.summaries[site].groups for site in counts}
-        return outcome.with_counts(counts, groups, outcome.costs_by_points(masses))
+            assigned = assign_exactly(outcome, prices, *effort, self.min_sites, masking)
+            masses = None
+        else:
+            masses, other = _masses_by_site(pool, points, index, clustering), None
+            assigned = _assign(outcome, masses)
+        alone = ask_alone(outcome, masses, other) if judged else asking_nothing(Compared.nothing())
+        result: CoresetOutcome
+        result, compared = yield from in_step(assigned, alone)
+        return replace(result, compared=compared)
 
     # -- checks -------------------------------------------------------------------------------------------------------
 
@@ -157,7 +156,8 @@ class Coreset(FusionStrategy):
     def arrays(self, outcome: CoresetOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Return the arrays of `arrays.npz` by name (docs/coreset.md)."""
         profile = profile_of(outcome)
-        return outcome.arrays() | {"profile_mean": profile.mean, "profile_spread": profile.spread}
+        arrays = outcome.arrays() | paired_difference(outcome.compared)
+        return arrays | {"profile_mean": profile.mean, "profile_spread": profile.spread}
 
     def diagnostics(self, outcome: CoresetOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Compute the cost of fair and of plain clusters at other numbers of clusters (docs/coreset.md)."""
@@ -250,6 +250,20 @@ def _masses_by_site(
         own = slice(*np.searchsorted(masses.point, [place.start, place.stop]).tolist())
         by_site[site] = PointMasses(masses.point[own] - place.start, masses.center[own], masses.mass[own])
     return by_site
+
+
+def _assign(outcome: CoresetOutcome, masses: Mapping[str, PointMasses]) -> Conversation[CoresetOutcome]:
+    """Ask every site to assign its rows as its points are assigned."""
+    summaries = outcome.pool.summaries
+    asks = {site: _ask(outcome.centers, summaries[site], own) for site, own in masses.items()}
+    answers = yield Tell(
+        asks,
+        check=check_counts({site: _rows_of(ask, summaries[site]) for site, ask in asks.items()}),
+        measure={"points": float(len(outcome.points.weights)), "cost_coreset": outcome.clustering.cost},
+    )
+    counts: dict[str, Int64[np.ndarray, "k h"]] = {site: answer.counts for site, answer in answers.items()}
+    groups = {site: summaries[site].groups for site in counts}
+    return outcome.with_counts(counts, groups, outcome.costs_by_points(masses))
 
 
 def _ask(centers: ClusterCenters, summary: Summary, masses: PointMasses) -> Assign:

@@ -1,4 +1,4 @@
-"""Profile of each cluster: mean and spread of every column, and in words what stands out.
+"""Profile of each cluster: mean and spread of every column, what stands out, and a rule that names its points.
 
 They are those of the points, which the center has, in their clusters: nothing more leaves a site. A point is the mean
 of its rows. So the mean of a cluster's rows is exact where whole points go to one center. Their spread is that of the
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
+from numerics.coreset.rules import Rule, rule_for
 from strategies.coreset.outcome import CoresetOutcome
 
 _APART = 0.5
@@ -32,12 +33,15 @@ class Profile:
         ``(k, d)`` distance of the mean from that of all rows, in units of the columns.
     features : tuple of str
         Names of the columns.
+    rules : tuple of Rule
+        A rule for each cluster, on points: nothing more leaves a site for it.
     """
 
     mean: Float64[np.ndarray, "k d"]
     spread: Float64[np.ndarray, "k d"]
     apart: Float64[np.ndarray, "k d"]
     features: tuple[str, ...]
+    rules: tuple[Rule, ...] = ()
 
     def in_words(self, cluster: int) -> str:
         """Return what stands out in a cluster, the most striking first.
@@ -52,6 +56,21 @@ class Profile:
         named = [j for j in np.argsort(-np.abs(apart), kind="stable")[:_MOST_NAMED] if abs(apart[j]) >= _APART]
         return ", ".join(
             f"{'high' if apart[j] > 0 else 'low'} {self.features[j]} ({self.mean[cluster, j]:.4g})" for j in named
+        )
+
+    def rule_in_words(self, cluster: int) -> str:
+        """Return the rule of a cluster.
+
+        Examples
+        --------
+        >>> from numerics.coreset.rules import Condition
+        >>> one, rule = np.ones((1, 2)), Rule((Condition(0, True, 61.25), Condition(1, False, 14.0)), 0.9)
+        >>> Profile(one, one, one, ("age", "iron"), (rule,)).rule_in_words(0)
+        'age > 61.25 and iron <= 14'
+        """
+        conditions = self.rules[cluster].conditions
+        return " and ".join(
+            f"{self.features[each.column]} {'>' if each.above else '<='} {each.threshold:.4g}" for each in conditions
         )
 
 
@@ -71,4 +90,14 @@ def profile_of(outcome: CoresetOutcome) -> Profile:
     mean = sums / rows
     np.add.at(squares, assignment.center, weights * (x - np.nan_to_num(mean)[assignment.center]) ** 2)
     variance = squares / rows + points.movement / points.weights.sum()
-    return Profile(overall + mean, np.sqrt(variance), mean / unit, outcome.pool.features)
+    return Profile(overall + mean, np.sqrt(variance), mean / unit, outcome.pool.features, _rules(outcome))
+
+
+def _rules(outcome: CoresetOutcome) -> tuple[Rule, ...]:
+    points, assignment = outcome.points, outcome.clustering.assignment
+    rules = []
+    for cluster in range(len(outcome.centers.fair)):
+        own = assignment.center == cluster
+        inside = np.bincount(assignment.point[own], assignment.mass[own], len(points.weights))
+        rules.append(rule_for(points.points, inside, points.weights) if own.any() else Rule((), 0.0))
+    return tuple(rules)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from numerics.coreset.fairness.bounds import Bounds
+from strategies.coreset.alone import metrics_alone
 from strategies.coreset.outcome import CoresetOutcome
 from strategies.coreset.profile import profile_of
 
@@ -46,6 +47,7 @@ def metrics_of(outcome: CoresetOutcome) -> dict[str, float]:
         metrics["price_of_fairness"] = cost / unfair - 1
     if np.isfinite(clustering.fairlet_cost):
         metrics["cost_fairlets"] = clustering.fairlet_cost
+    metrics |= metrics_alone(outcome)
     if outcome.bound is not None:
         metrics["cost_lower"] = outcome.bound
         metrics["gap"] = outcome.gap
@@ -64,16 +66,23 @@ def table_of(outcome: CoresetOutcome) -> list[dict[str, Any]]:
     """Return a row for every cluster, and one for all rows: number of rows, shares of groups, and what stands out."""
     (groups, bounded), profile = outcome.bounded, profile_of(outcome)
     largest = np.argsort(-bounded.sum(axis=0), kind="stable")[:_MOST_GROUPS]
-    words = [profile.in_words(cluster) for cluster in range(len(bounded))]
+    words: list[dict[str, Any]] = [
+        {
+            "stands out": profile.in_words(cluster),
+            "rule": profile.rule_in_words(cluster),
+            "named rightly": profile.rules[cluster].right,
+        }
+        for cluster in range(len(bounded))
+    ]
     sizes = outcome.total.sum(axis=1).tolist()
     rows = []
     for label, size, counts, word in [
         *zip(itertools.count(), sizes, bounded, words),
-        ("all", sum(sizes), bounded.sum(axis=0), ""),
+        ("all", sum(sizes), bounded.sum(axis=0), {"stands out": "", "rule": ""}),
     ]:
         row: dict[str, Any] = {"cluster": label, "rows": size}
         row |= {f"share {groups[h]}": float(counts[h]) / size for h in sorted(largest) if size}
-        rows.append(row | {"stands out": word})
+        rows.append(row | word)
     return rows
 
 

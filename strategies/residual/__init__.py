@@ -8,12 +8,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped
+from jaxtyping import Float64, Int64, Shaped, UInt8
 
 from common.entity_keys import SecretError, keyed_hashes, read_secret, secret_check
+from common.grouping import list_names
 from numerics.residual import boosted
 from numerics.residual.columns_and_outcomes import Outcomes
 from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, MOST_ROUNDS, Rules, Split
+from numerics.shared.folds import draw_kinds
 from protocols.residual.payloads import Enrol, Enrolled
 from protocols.residual.plan import Plan
 from protocols.residual.settings import Settings
@@ -85,9 +87,10 @@ class Residual(FusionStrategy):
         answers: dict[str, Enrolled] = yield Broadcast(enrol, check=partial(check_enrolled, enrol))
         if earlier:
             return (yield from predict_at_holder(earlier, answers))
-        enrolment = Enrolment.of(answers, keys)
-        order, n_learn = self._order(enrolment, outcomes, repetition, sealed=sealed)
-        rules = replace(self.rules, min_leaf=self._min_leaf(n_learn))
+        enrolment = Enrolment.of(answers, keys, outcomes.classes if outcomes else ())
+        _check_classes(enrolment.classes, self.rules)
+        order, n_learn, rules = self._order(enrolment, outcomes, repetition, sealed=sealed)
+        rules = replace(rules, min_leaf=self._min_leaf(n_learn), n_classes=len(enrolment.classes))
         orders = enrolment.orders(order, sealed=sealed, agent=self.agent, min_leaf=rules.min_leaf)
         y = None if outcomes is None else outcomes.y[enrolment.alignment.rows[CENTER][order]]
         if y is not None and np.abs(y).max(initial=0.0) > LARGEST_OUTCOME:
@@ -123,10 +126,11 @@ class Residual(FusionStrategy):
 
     def _order(
         self, enrolment: Enrolment, outcomes: Outcomes | None, repetition: int, *, sealed: bool
-    ) -> tuple[Int64[np.ndarray, "n"], int]:
-        """Return the order of the common rows, test rows last, and the number of rows to learn from.
+    ) -> tuple[Int64[np.ndarray, "n"], int, Rules]:
+        """Return the order of the common rows, test rows last, the number of rows to learn from, and the rules.
 
-        These are shuffled: the last of them are the validation rows.
+        The rows to learn from are shuffled: the last of them are the validation rows. Where the outcomes' holder knows
+        persons, their rows are of one kind, and the rules have the share of validation rows that comes of it.
         """
         n = enrolment.alignment.n
         rng = np.random.default_rng([self.seed + repetition, 4])
@@ -136,7 +140,12 @@ class Residual(FusionStrategy):
         else:
             n_test = round(self.settings.holdout * n)
             learning, test = np.split(rng.permutation(n), [n - n_test])
-        split = self.rules.split(n, len(learning))
+        kinds, rules = self._kinds(enrolment, outcomes, repetition), self.rules
+        if kinds is not None:
+            learning, chosen, test = np.flatnonzero(kinds < 2), kinds == 1, np.flatnonzero(kinds == 2)
+            if rules.chooses and chosen.any() and (kinds == 0).any():
+                rules = replace(rules, validation=int(chosen.sum()) / len(learning))
+        split = rules.split(n, len(learning))
         if split.n_fit < 2:
             raise FusionError(
                 f"{len(learning)} of the {n} common entities are left to learn from"
@@ -145,7 +154,25 @@ class Residual(FusionStrategy):
             )
         if sealed:
             _check_kinds(split)
-        return np.concatenate([rng.permutation(learning), test]), len(learning)
+        shuffled = rng.permutation(learning)
+        if kinds is not None:
+            shuffled = shuffled[np.argsort(kinds[shuffled], kind="stable")]
+        return np.concatenate([shuffled, test]), len(learning), rules
+
+    def _kinds(self, enrolment: Enrolment, outcomes: Outcomes | None, repetition: int) -> UInt8[np.ndarray, "n"] | None:
+        """Return what each common row is for (`Enrolled.split`), if the holder of the outcomes knows persons."""
+        rows = enrolment.alignment.rows[enrolment.holder]
+        if outcomes is None:
+            split = enrolment.answers[enrolment.holder].split
+            return split[rows] if len(split) else None
+        if outcomes.person is None:
+            return None
+        is_test = rows >= len(outcomes.y) - outcomes.n_test
+        share = 0.0 if outcomes.n_test else self.settings.holdout
+        rng = np.random.default_rng([self.seed + repetition, 5])
+        kinds = draw_kinds(outcomes.person[rows], share, self.rules.validation, rng)
+        kinds[is_test] = 2
+        return kinds
 
     @property
     def agent(self) -> str:
@@ -191,6 +218,17 @@ class Residual(FusionStrategy):
     def costs(self, lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """Return the numbers sent in an iteration (Table II)."""
         return report.numbers_per_iteration(lines)
+
+
+def _check_classes(classes: Sequence[str], rules: Rules) -> None:
+    """Refuse classes where the algorithm learns amounts only, and weights of classes where there are none."""
+    if classes and not rules.boosts:
+        raise FusionError(
+            f"the outcome has the classes {list_names(list(classes), 6)}, and residual.algorithm={rules.algorithm}"
+            " learns amounts: set residual.algorithm=boosted, or task=regression if the classes are numbers"
+        )
+    if rules.balanced and not classes:
+        raise FusionError("class-weight=balanced is for classes, and the outcome is an amount: leave it out")
 
 
 def _check_kinds(split: Split) -> None:
@@ -259,7 +297,7 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Residual:
     if settings.topology == "ring" and settings.precision != "float64":
         raise FusionError("residual.topology=ring hands on numbers of float64: leave residual.precision out")
     try:
-        rules = settings.rules(keep=own)
+        rules = replace(settings.rules(keep=own), balanced=config["class-weight"] == "balanced")
     except ValueError as error:
         raise FusionError(f"residual.rounds times residual.steps is {MOST_ROUNDS} at most") from error
     if not own:  # a scenario has its own test rows

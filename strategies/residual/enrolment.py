@@ -12,6 +12,7 @@ from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.columns_and_outcomes import Outcomes
 from numerics.residual.limits import RANGES
 from numerics.shared.alignment import AlignmentError, align
+from protocols.classes import check_classes
 from protocols.residual.payloads import Enrol, Enrolled, Order, Predicted
 from protocols.wire.payload import Payload, PayloadError
 from strategies.conversation import Check
@@ -197,6 +198,8 @@ class Enrolment:
         Their common entities.
     excluded : dict[str, str]
         Sites without anything to contribute, and the reason.
+    classes : tuple of str
+        Names of the outcome's classes; empty for amounts.
     """
 
     answers: dict[str, Enrolled]
@@ -204,9 +207,10 @@ class Enrolment:
     holder: str
     alignment: Alignment
     excluded: dict[str, str]
+    classes: tuple[str, ...]
 
     @classmethod
-    def of(cls, answers: Mapping[str, Enrolled], center: EntityKeys | None) -> Enrolment:
+    def of(cls, answers: Mapping[str, Enrolled], center: EntityKeys | None, classes: tuple[str, ...] = ()) -> Enrolment:
         """Enrol the sites that answered.
 
         Parameters
@@ -215,6 +219,8 @@ class Enrolment:
             By site.
         center : EntityKeys or None
             Keys of the fusion center's outcomes; None if it has no outcomes.
+        classes : tuple of str
+            Names of the classes of these outcomes.
 
         Raises
         ------
@@ -240,7 +246,8 @@ class Enrolment:
         keys = {site: EntityKeys.of(answer) for site, answer in answers.items() if site not in excluded}
         if center is not None:
             keys = {CENTER: center, **keys}
-        return cls(dict(answers), agents, holder, match(keys, holder), excluded)
+        of_outcome = classes if holder == CENTER else answers[holder].classes
+        return cls(dict(answers), agents, holder, match(keys, holder), excluded, of_outcome)
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -295,6 +302,11 @@ def check_enrolled(ask: Enrol, site: str, answer: Enrolled) -> None:
     if len(answer.agent) > 200 or not answer.agent.isprintable():
         refuse("agent", "is longer than 200 characters, or has an unprintable character")
     _check_keys(answer, answer.n)
+    check_classes(answer, "classes", answer.classes)
+    if len(answer.classes) == 1 or (answer.classes and not answer.outcome):
+        refuse("classes", "is a single class, or there is no outcome")
+    if len(answer.split) not in ((0, answer.n) if answer.outcome else (0,)) or answer.split.max(initial=0) > 2:
+        refuse("split", f"expected nothing, or of the site with the outcome {answer.n} numbers from 0 to 2")
     if len(answer.public_key) != (32 if ask.seal else 0):
         refuse("public_key", f"expected {32 if ask.seal else 0} bytes, got {len(answer.public_key)}")
 

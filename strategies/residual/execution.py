@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from jaxtyping import Float64
 from numerics.residual.alone import Alone
 from numerics.residual.limits import RANGES, prediction_limits
 from numerics.residual.rules import LearningResult, Rules, Split
+from numerics.shared.classification import SCORES
 from protocols.residual.payloads import (
     Concluded,
     Fuse,
@@ -78,12 +79,15 @@ class PlanResult:
         Agents that have a part in the result and did not confirm that they stored their model.
     limits : tuple of float
         Least and greatest prediction of an answer that can be; empty if the center does not hold the outcome.
+    y_test : ndarray
+        Outcomes of the test rows; empty likewise.
     """
 
     result: LearningResult
     trial: LearningResult | None
     unkept: tuple[str, ...]
     limits: tuple[float, ...] = ()
+    y_test: Float64[np.ndarray, "n_test"] = field(default_factory=lambda: np.zeros(0))
 
 
 # -- by the fusion center ---------------------------------------------------------------------------------------------
@@ -112,7 +116,7 @@ def centered(plan: Plan, precision: str) -> Conversation[PlanResult]:
         attendance.note(asks, answers)
         plan.take(answers)
     assert plan.result is not None  # noqa: S101 - a plan without further asks has a result
-    return PlanResult(plan.result, plan.trial, plan.unkept, prediction_limits(plan.y - plan.result.mean))
+    return PlanResult(plan.result, plan.trial, plan.unkept, plan.limits, plan.y[plan.split.slices[2]])
 
 
 def _check_against(plan: Plan, asks: Mapping[str, Payload]) -> Check:
@@ -155,7 +159,7 @@ def relayed(
     # one to compare, and two to store; at the beginning one for bins.
     most = 2 * (rules.rounds + 1) * (2 * len(agents) + MOST_MISSES) + 4
     for _ in range(most):
-        reply: dict[str, Fused] = yield Tell({holder: ask}, check=_check_fused(agents, rules))
+        reply: dict[str, Fused] = yield Tell({holder: ask}, check=_check_fused(agents, rules, split))
         if holder not in reply:
             raise FusionError(
                 f"{holder}, which holds the outcome, gave no answer that could be used: the run cannot go on without it"
@@ -179,7 +183,13 @@ def relayed(
     raise FusionError(f"{holder}, which holds the outcome, has not come to an end after {most} rounds")
 
 
-def _check_fused(agents: tuple[str, ...], rules: Rules) -> Check:
+def _are_scores(scores: Float64[np.ndarray, "w s"]) -> bool:
+    """Return whether scores are such: at least 0 or not defined, and what is a share at most 1."""
+    largest = np.array([np.inf if name in ("log_loss", "brier") else 1.0 for name in SCORES] + [np.inf] * len(SCORES))
+    return bool(((scores == -1) | ((scores >= 0) & (scores <= largest))).all()) if scores.size else True
+
+
+def _check_fused(agents: tuple[str, ...], rules: Rules, split: Split) -> Check:
     def check(site: str, answer: Fused) -> None:
         def refuse(field: str, problem: str) -> None:
             raise PayloadError(answer.title(), field, problem)
@@ -199,6 +209,11 @@ def _check_fused(agents: tuple[str, ...], rules: Rules) -> Check:
             refuse("curve", f"has more than {most} iterations")
         if not set(answer.alone) <= set(agents) or answer.alone_errors.shape != (len(answer.alone), 3):
             refuse("alone_errors", "are not three for each agent that is named")
+        ways = 1 + len(answer.alone) if rules.n_classes and split.n_test else 0
+        if answer.scores.shape != (ways, 2 * len(SCORES) if ways else 0) or not _are_scores(answer.scores):
+            refuse("scores", "are not scores of all together and of each agent alone")
+        if answer.threshold != -1 and not (rules.n_classes == 2 and 0 <= answer.threshold <= 1):
+            refuse("threshold", "is no probability, or there are not two classes")
         if min(answer.alone_errors[:, [0, 2]].ravel(), default=0.0) < 0:
             refuse("alone_errors", "has a mean square or a standard error below 0")
         if answer.own_site not in ("", *agents) or not 0 <= answer.own_share <= bool(answer.own_site):
@@ -211,9 +226,9 @@ def _check_fused(agents: tuple[str, ...], rules: Rules) -> Check:
 
 def _refuse_negative(answer: Payload, *fields: str) -> None:
     """Refuse mean squares below 0."""
-    for field in fields:
-        if np.min(getattr(answer, field), initial=0.0) < 0:
-            raise PayloadError(answer.title(), field, "is a mean square, and negative")
+    for name in fields:
+        if np.min(getattr(answer, name), initial=0.0) < 0:
+            raise PayloadError(answer.title(), name, "is a mean square or a log loss, and negative")
 
 
 def _check_passed(site: str, answer: Passed) -> None:
@@ -274,6 +289,8 @@ def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -
         alone=Alone(fused.alone, fused.alone_errors) if fused.alone else None,
         own_site=fused.own_site,
         own_share=fused.own_share,
+        scores=fused.scores,
+        threshold=fused.threshold,
     )
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-from numerics.residual.agent_combination import AgentCombination
+from numerics.residual.agent_combination import AgentCombination, ClassScores
 from numerics.residual.columns_and_outcomes import Outcomes
+from numerics.shared.classification import as_metrics, class_arrays, classification_scores, prediction_columns
 from protocols.models import decode_model
 from protocols.residual.payloads import Enrolled, Order, Predict, Predicted, Present, Sum, Summed
 from protocols.wire.payload import Payload, PayloadError
@@ -31,7 +32,7 @@ class OutcomePredictions:
         ``(n,)`` names of the rows from the center's own file, else their keyed hashes as text, else row numbers. This,
         `prediction` and `y` are empty if the predictions are at the site that held the outcome.
     prediction : ndarray
-        ``(n,)`` predicted outcomes.
+        ``(n,)`` predicted outcomes, or ``(n, k)`` probabilities of the classes.
     n : int
         Number of predictions.
     y : ndarray
@@ -40,15 +41,18 @@ class OutcomePredictions:
         Agents whose part is missing. A prediction counts as 0, the mean of the agent's, and bins as missing.
     holder : str
         The site that has the predictions, or `CENTER`.
+    classes : tuple of str
+        Names of the classes; empty for amounts.
     """
 
     alignment: Alignment
     entity: Shaped[np.ndarray, "n"]
-    prediction: Float64[np.ndarray, "n"]
+    prediction: Float64[np.ndarray, "n ..."]
     n: int
     y: Float64[np.ndarray, "n"]
     missing: tuple[str, ...]
     holder: str
+    classes: tuple[str, ...] = ()
 
     @property
     def measure(self) -> dict[str, float]:
@@ -62,15 +66,24 @@ class OutcomePredictions:
             "n_aligned": float(self.alignment.n),
             "n_lost": float(self.alignment.n_lost),
         }
-        residual = self.y - self.prediction
-        residual = residual[np.isfinite(residual)]
-        if len(residual):
-            metrics |= {"test_mse": float(residual @ residual / len(residual)), "n_test": float(len(residual))}
-        return metrics
+        known = np.isfinite(self.y)
+        if not known.any():
+            return metrics
+        metrics["n_test"] = float(known.sum())
+        if self.classes:
+            return metrics | as_metrics(classification_scores(self.prediction[known], self.y[known].astype(np.int64)))
+        residual = self.y[known] - self.prediction[known]
+        return metrics | {"test_mse": float(residual @ residual / len(residual))}
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Return the arrays of `arrays.npz`."""
-        return {"entity": self.entity, "prediction": self.prediction} if self.holder == CENTER else {}
+        if self.holder != CENTER:
+            return {}
+        arrays = {"entity": self.entity, **prediction_columns(self.prediction, self.classes)}
+        known = np.isfinite(self.y)
+        if not (self.classes and known.any()):
+            return arrays
+        return arrays | class_arrays(self.classes, self.prediction[known], self.y[known].astype(np.int64))
 
     def table(self) -> list[dict[str, Any]]:
         """Return a row for every site, and for the center if it has rows."""
@@ -109,7 +122,12 @@ def predict_at_center(
         If no agent of that run answers, or the rows cannot be matched.
     """
     agents = tuple(str(name) for name in earlier["agents"])
-    model = decode_model(earlier["model"]) if "model" in earlier else None
+    classes = tuple(str(label) for label in earlier.get("classes", ()))
+    scores = None
+    if classes:
+        places = tuple(int(place) for place in earlier["class_places"])
+        scores = ClassScores(tuple(earlier["class_start"].tolist()), places, int(earlier["class_rows"]))
+    model = decode_model(earlier["model"], len(scores.places) if scores else 0) if "model" in earlier else None
     weights, widths = (earlier["weights"], earlier["widths"]) if "widths" in earlier else (earlier["beta"], ())
     combination = AgentCombination(
         agents,
@@ -120,6 +138,7 @@ def predict_at_center(
         tuple(int(each) for each in earlier.get("levels", ())),
         str(earlier.get("own_site", "")),
         float(earlier.get("own_share", 0.0)),
+        scores,
     )
     ask = Predict(str(earlier["session"]), salt, align)
     check = check_predicted(earlier.get("part_limits", ()), combination)
@@ -141,6 +160,7 @@ def predict_at_center(
         y=y,
         missing=combination.missing(parts),
         holder=CENTER,
+        classes=classes,
     )
 
 

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from numerics.residual.bins import share_replaced
 from numerics.residual.robust import NOTABLE
 from numerics.residual.rules import LearningResult, Rules
+from numerics.shared.classification import as_metrics, class_arrays, scores_in
 from protocols.residual.payloads import Fit, Fitted, Show, Tried, Try
 from strategies.influence import Influence
 from strategies.residual.enrolment import CENTER, Enrolment
@@ -64,27 +65,15 @@ class ResidualOutcome:
 def metrics_of(outcome: ResidualOutcome) -> dict[str, float]:
     """Return the metrics of `report.json` (docs/residual.md)."""
     result, alignment = outcome.result, outcome.enrolment.alignment
-    train, test = result.curve[:, 0], result.curve[:, 2]
     metrics = {
-        "train_mse": train[result.iteration],
-        "train_mse_last": train[-1],
+        **_errors(outcome),
         "iterations": float(result.iteration),
         "n_aligned": float(alignment.n),
         "n_lost": float(alignment.n_lost),
         "n_agents": float(len(result.names)),
     }
     if result.split.n_test:
-        metrics |= {
-            "test_mse": test[result.iteration],
-            "test_mse_last": test[-1],
-            "test_mse_best": test.min(),
-            "n_test": float(result.split.n_test),
-        }
-        metrics |= {name: values[0] for name, values in _alone(outcome).items()}
-        if result.algorithm == "parallel":  # iteration 0: each agent has fitted the outcome, combined by eq. (35)
-            metrics["test_mse_once"] = test[0]
-    if outcome.plan.trial is not None:
-        metrics["validation_mse"] = outcome.plan.trial.curve[outcome.plan.trial.iteration, 1]
+        metrics["n_test"] = float(result.split.n_test)
     if result.algorithm == "parallel":
         metrics["power"] = result.p
     if outcome.truth:
@@ -95,15 +84,52 @@ def metrics_of(outcome: ResidualOutcome) -> dict[str, float]:
     return {name: float(value) for name, value in metrics.items()}
 
 
-def _alone(outcome: ResidualOutcome) -> dict[str, Float64[np.ndarray, "3"]]:
-    """Return the best site alone, and the holder of the outcome if it is another one, as of `Alone.of`."""
+def _errors(outcome: ResidualOutcome) -> dict[str, float]:
+    """Return the errors of the result, and of sites alone; of classes, all scores on the test rows."""
+    result, trial = outcome.result, outcome.plan.trial
+    train, test = result.curve[:, 0], result.curve[:, 2]
+    validation = {} if trial is None else {"validation": trial.curve[trial.iteration, 1]}
+    if classes := outcome.enrolment.classes:
+        metrics = {
+            f"{kind}_log_loss": value for kind, value in {"train": train[result.iteration], **validation}.items()
+        }
+        metrics["n_classes"] = float(len(classes))
+        if result.threshold >= 0:
+            metrics["threshold"] = result.threshold
+        for way, place in _scored(outcome).items():
+            metrics |= as_metrics(scores_in(result.scores[place]), way)
+        return metrics
+    metrics = {"train_mse": train[result.iteration], "train_mse_last": train[-1]}
+    if result.split.n_test:
+        metrics |= {"test_mse": test[result.iteration], "test_mse_last": test[-1], "test_mse_best": test.min()}
+        metrics |= {f"mse_{way}": values[0] for way, values in _alone(outcome).items()}
+        if result.algorithm == "parallel":  # iteration 0: each agent has fitted the outcome, combined by eq. (35)
+            metrics["test_mse_once"] = test[0]
+    return metrics | {f"{kind}_mse": value for kind, value in validation.items()}
+
+
+def _scored(outcome: ResidualOutcome) -> dict[str, int]:
+    """Return which lines of the result's scores are of all together, of the best site alone, and of the holder."""
+    result, alone = outcome.result, outcome.result.alone
+    if not len(result.scores):
+        return {}
+    names = {way: 1 + alone.names.index(name) for way, name in _named_alone(outcome).items()} if alone else {}
+    return {"": 0, **names}
+
+
+def _named_alone(outcome: ResidualOutcome) -> dict[str, str]:
+    """Return the best site alone, and the holder of the outcome if it is another one."""
     alone, holder = outcome.result.alone, outcome.enrolment.holder
     if alone is None:
         return {}
-    named = {"mse_alone": alone.of(alone.best)}
-    if holder in alone.names and holder != alone.best:
-        named["mse_holder"] = alone.of(holder)
-    return named
+    other = holder in alone.names and holder != alone.best
+    return {"alone": alone.best, **({"holder": holder} if other else {})}
+
+
+def _alone(outcome: ResidualOutcome) -> dict[str, Float64[np.ndarray, "3"]]:
+    """Return the errors of `_named_alone`, as of `Alone.of`."""
+    alone = outcome.result.alone
+    return {way: alone.of(name) for way, name in _named_alone(outcome).items()} if alone else {}
 
 
 def _contraction(result: LearningResult) -> float | None:
@@ -158,14 +184,34 @@ def arrays_of(outcome: ResidualOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
     if outcome.plan.limits:  # a part is the sum of an agent's steps
         n_steps = max(result.iteration, 1) if result.algorithm in ("sip", "greedy") else 1
         arrays["part_limits"] = n_steps * np.array(outcome.plan.limits)
-    for name, (_, difference, error) in _alone(outcome).items():
-        arrays[f"paired_{name}"] = np.array([difference, error, result.split.n_test])
+    arrays |= _arrays_of_classes(outcome)
+    measure = "log_loss" if outcome.enrolment.classes else "mse"
+    for way, (_, difference, error) in _alone(outcome).items():
+        of_several = [len(result.alone.names)] if way == "alone" and result.alone else []
+        arrays[f"paired_{measure}_{way}"] = np.array([difference, error, result.split.n_test, *of_several])
     if outcome.truth:
         arrays["relevant"] = _relevant(outcome)
     if isinstance(result.model, BaseEstimator):
         from protocols.models import encode_model
 
-        arrays["model"] = encode_model(result.model)
+        arrays["model"] = encode_model(result.model, len(result.classes.places) if result.classes else 0)
+    return arrays
+
+
+def _arrays_of_classes(outcome: ResidualOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
+    """Return names of the classes, what predictions need to know of them, and how test rows are predicted."""
+    result, names = outcome.result, outcome.enrolment.classes
+    if not names:
+        return {}
+    arrays: dict[str, Shaped[np.ndarray, "..."]] = {"classes": np.array(names)}
+    if len(result.scores):
+        arrays["scores"] = result.scores
+    if result.classes is not None:
+        arrays["class_start"] = np.array(result.classes.start)
+        arrays["class_places"] = np.array(result.classes.places, np.int64)
+        arrays["class_rows"] = np.array(result.classes.n_rows)
+    if len(outcome.plan.y_test) and len(result.probabilities):
+        arrays |= class_arrays(names, result.probabilities, outcome.plan.y_test.astype(np.int64))
     return arrays
 
 
@@ -207,7 +253,10 @@ def influence_in(outcome: ResidualOutcome) -> Influence:
         return Influence.cannot_be_said("the predictions crossed sealed, and the fusion center holds none")
     kind = _kind_of(result)
     without = dict(zip(result.names, result.without.errors[:, kind].tolist(), strict=True))
-    return Influence(f"{_KINDS[kind]}_mse", float(result.curve[result.iteration, kind]), without)
+    measure = f"{_KINDS[kind]}_mse"
+    if outcome.enrolment.classes:
+        measure = "log_loss" if kind == 2 else f"{_KINDS[kind]}_log_loss"
+    return Influence(measure, float(result.curve[result.iteration, kind]), without)
 
 
 def _kind_of(result: LearningResult) -> int:

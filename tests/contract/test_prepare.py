@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -13,23 +12,11 @@ import consilience as cs
 from clients.data import DataError
 from common.settings import ConfigError
 from consilience.cli import app
-
-
-def raw(sizes: dict[str, int]) -> dict[str, pd.DataFrame]:
-    """Two columns of three classes; every fifth row has a class, and a site of one class none for a classifier."""
-    rng = np.random.default_rng(0)
-    frames = {}
-    for name, n in sizes.items():
-        truth = np.zeros(n, int) if name == "lone" else rng.integers(3, size=n)
-        x = 3 * np.eye(3)[truth][:, :2] + 0.6 * rng.normal(size=(n, 2))
-        known = np.where(np.arange(n) % 5 == 0, truth, np.nan)
-        frames[name] = pd.DataFrame({"x0": x[:, 0], "x1": x[:, 1], "kind": known, "truth": truth})
-        frames[name].insert(0, "id", [f"{name}{i}" for i in range(n)])
-    return frames
+from tests.support.raw_rows import raw_rows
 
 
 def test_every_site_gets_a_file_that_a_run_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    frames = raw({"a": 60, "b": 50, "lone": 40})
+    frames = raw_rows({"a": 60, "b": 50, "lone": 40})
     options = {"target": "kind", "id": "id", "truth": "truth", "classifiers": "logistic tree", "clusters": "1"}
     files = cs.prepare(cs.BC3E(), frames, tmp_path / "labels", **options)
     printed = capsys.readouterr().out
@@ -48,7 +35,7 @@ def test_every_site_gets_a_file_that_a_run_takes(tmp_path: Path, capsys: pytest.
 
 
 def test_without_exchange_a_site_has_its_own_classifiers_only(tmp_path: Path) -> None:
-    frames = raw({"a": 60, "b": 50})
+    frames = raw_rows({"a": 60, "b": 50})
     options = {"target": "kind", "truth": "truth", "classifiers": "tree", "clusters": "1", "exchange": False}
     files = cs.prepare(cs.BC3E(), frames, tmp_path, features="x*", **options)
     assert {name: list(pd.read_csv(file).filter(like="class_")) for name, file in files.items()} == {
@@ -58,7 +45,7 @@ def test_without_exchange_a_site_has_its_own_classifiers_only(tmp_path: Path) ->
 
 def test_sites_prepare_their_own_rows_with_files_of_coreset_and_of_classifiers(tmp_path: Path) -> None:
     """The commands of docs/bc3e.md: no site's rows leave it. The labels are those of all rows in one place."""
-    frames = {name: frame.assign(all="all") for name, frame in raw({"a": 60, "b": 50}).items()}
+    frames = {name: frame.assign(all="all") for name, frame in raw_rows({"a": 60, "b": 50}).items()}
     for name, frame in frames.items():
         (tmp_path / name).mkdir()
         frame.to_csv(tmp_path / name / f"{name}.csv", index=False)
@@ -126,7 +113,7 @@ def test_files_of_other_sites_are_checked(tmp_path: Path, file: str, words: str)
         {"models": str(tmp_path / "models"), "classifiers": "bayes"} if "models" in file else {"clusterings": str(path)}
     )
     with pytest.raises(DataError, match=words):
-        cs.prepare(cs.BC3E(), raw({"a": 20}), tmp_path / "labels", target="kind", features="x*", **options)
+        cs.prepare(cs.BC3E(), raw_rows({"a": 20}), tmp_path / "labels", target="kind", features="x*", **options)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +128,7 @@ def test_files_of_other_sites_are_checked(tmp_path: Path, file: str, words: str)
 )
 def test_what_cannot_be_used_is_said(tmp_path: Path, options: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        cs.prepare(cs.BC3E(), raw({"a": 20, "b": 20}), tmp_path, **options)
+        cs.prepare(cs.BC3E(), raw_rows({"a": 20, "b": 20}), tmp_path, **options)
 
 
 def test_the_command_says_what_has_nothing_to_prepare(tmp_path: Path) -> None:

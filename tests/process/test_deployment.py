@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import skops.io
 
+import consilience as cs
 from common.settings import Value
 from consilience.ledger_comparison import compare_all
 from protocols.models import decode_model
@@ -20,6 +21,7 @@ from tests.process.processes import APP, BackgroundRun, Deployment, deployment, 
 from tests.process.test_bc3e import assert_equal, results_of
 from tests.support.bc3e_ensembles import write_sites_of_labels
 from tests.support.grid import config
+from tests.support.raw_rows import raw_rows
 from tests.support.runs import run
 from tests.support.sec_sites import write_sites
 from tests.support.tampering import silent
@@ -117,6 +119,57 @@ def test_scenarios_and_predictions_between_sites(tmp_path: Path, sites: dict[str
         again = pd.read_csv(theta.with_name("predictions.csv"))
         pd.testing.assert_frame_equal(again, pd.read_csv(theta), rtol=0, atol=1e-6)
     assert payloads_of(predicted) == {"envelope", "bc3e.Predict", "bc3e.Predicted"}
+
+
+@pytest.mark.slow
+def test_labels_prepared_by_sites_from_their_own_rows(tmp_path: Path) -> None:
+    """The commands of docs/bc3e.md between SuperNodes: clusters by coreset, classifiers as files, then bc3e.
+
+    The labels are those of all rows in one place, and so is the result of the run on them.
+    """
+    frames = {name: frame.assign(all="all") for name, frame in raw_rows({"a": 90, "b": 70, "c": 80}).items()}
+    nodes: dict[str, dict[str, Value]] = {}
+    for name, frame in frames.items():
+        (tmp_path / name).mkdir()
+        frame.to_csv(tmp_path / name / f"{name}.csv", index=False)
+        nodes[name] = {
+            "site": name,
+            "data": str(tmp_path / name / f"{name}.csv"),
+            "features": "x*",
+            "sensitive": "all",
+            "id": "id",
+            "site-output-dir": str(tmp_path / "own" / name),
+        }
+    (tmp_path / "points").mkdir()
+    with deployment(tmp_path / "points", nodes) as center:
+        deployed_run(center, tmp_path / "clusterings", {"protocol": "coreset", "coreset.k": 3, "min-sites": 3})
+    for name in [*frames, *frames]:
+        # Once to write the classifiers, once to label with those of the others.
+        own = tmp_path / "own" / name / "clusters.csv"
+        options = {"models": str(tmp_path / "models"), "clusterings": str(own), "classifiers": "bayes logistic"}
+        cs.prepare(
+            cs.BC3E(),
+            {name: frames[name]},
+            tmp_path / "labels",
+            target="kind",
+            id="id",
+            truth="truth",
+            features="x*",
+            **options,
+        )
+    labeled: dict[str, dict[str, Value]] = {
+        name: {"site": name, "data": str(tmp_path / "labels" / f"{name}.csv"), "id": "id", "truth": "truth"}
+        for name in frames
+    }
+    (tmp_path / "fits").mkdir()
+    with deployment(tmp_path / "fits", labeled) as center:
+        deployed = deployed_run(center, tmp_path / "result", {"protocol": "bc3e", "min-sites": 3})
+    assert_equal(
+        deployed, run(config(tmp_path / "in-process", protocol="bc3e", **{"min-sites": 3}), [*labeled.values()])
+    )
+    report, _ = load(deployed)
+    assert len(pd.read_csv(str(labeled["a"]["data"])).filter(like="class_").columns) == 6
+    assert report.metrics["accuracy"] > 0.85
 
 
 @pytest.mark.slow

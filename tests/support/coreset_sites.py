@@ -79,11 +79,12 @@ def write_world(folder: Path, frame: pd.DataFrame | None = None, how: str = "ran
 def own_data_config(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
     """The configuration of a simulated run on the files of `folder`.
 
-    A coarse coreset, whose centers do not move, unless something else is set.
+    A coarse coreset, whose centers do not move, without comparison with sites alone, unless something else is set.
     """
     settings: dict[str, Any] = {
         **{"sensitive": "sex", "id": "patient", "features": " ".join(FEATURES)},
-        **{"coreset__k": 3, "coreset__size": 12, "coreset__refine": 0, **changes},
+        **{"coreset__k": 3, "coreset__size": 12, "coreset__refine": 0, "coreset__alone": False},
+        **changes,
     }
     return config(tmp_path, protocol="coreset", data=str(folder), **settings)
 

@@ -19,6 +19,7 @@ from protocols.coreset.payloads import (
     LARGEST,
     MOST_REFINED,
     Assign,
+    Compare,
     Counted,
     Masses,
     Moments,
@@ -241,6 +242,51 @@ def test_shares_that_are_not_those_of_the_points_are_refused(tmp_path: Path) -> 
     ]
     for changes in changed:
         assert_refused(begun(tmp_path)[0], follow(summary, **changes))
+
+
+def compared(summary: Summary, **changes: Any) -> Compare:
+    """An honest ask: every point to the first center, which has as many rows elsewhere as here."""
+    fields = vars(follow(summary)) | {
+        "shift": np.zeros((len(summary.groups), 2)),
+        "sizes": np.array([240, 0]),
+        "alpha": 1.0,
+    }
+    return Compare(**{**fields, **changes})
+
+
+def test_a_comparison_that_is_none_is_refused(tmp_path: Path) -> None:
+    site, summary = begun(tmp_path)
+    assert ask(site, compared(summary), 2).rows == 120
+    assert_refused(site, compared(summary, alpha=0.5))
+    assert_refused(site, compared(summary, sizes=np.array([120, 0])))
+    none = np.zeros(0, np.int64)
+    by_prices = {"point": none, "center": none, "mass": none}
+    assert_refused(begun(tmp_path)[0], compared(summary, **by_prices), Fault.PRICES_NOT_ALLOWED)
+    assert_refused(begun(tmp_path)[0], compared(summary, mass=summary.weights + 1), Fault.DATA_CHANGED)
+    for changes in (
+        {"alpha": 0.0},
+        {"sizes": np.array([120])},
+        {"sizes": np.array([119, 1])},
+        {"shift": np.zeros((1, 2))},
+    ):
+        assert_refused(begun(tmp_path)[0], compared(summary, **changes))
+
+
+def test_a_comparison_tells_of_made_up_centers_what_the_points_tell(tmp_path: Path) -> None:
+    """A center far away, to which some points go: the cost is that of points and movement, with three digits."""
+    _, summary = begun(tmp_path)
+    center = np.zeros(len(summary.weights), np.int64)
+    for far in (1e3, 1e6):
+        centers = np.stack([summary.points.mean(axis=0), summary.points[0] + far])
+        answer = ask(begun(tmp_path)[0], compared(summary, centers=centers, center=center, sizes=np.full(2, 10**9)), 2)
+        known = summary.weights @ ((summary.points - centers[center]) ** 2).sum(axis=1) + summary.movement.sum()
+        assert answer.together == pytest.approx(known, rel=5.1e-3)
+        assert [float(f"{each:.3g}") for each in (answer.alone, answer.together, answer.squares)] == [
+            answer.alone,
+            answer.together,
+            answer.squares,
+        ]
+        center = np.where(np.arange(len(center)) < 3, 1, 0)
 
 
 def test_groups_that_were_not_told_are_refused(tmp_path: Path) -> None:

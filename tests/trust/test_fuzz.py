@@ -273,7 +273,8 @@ def _residual(tmp_path: Path, holder: str) -> tuple[dict[str, Any], list[dict[st
 
 def _coreset(tmp_path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     folder = coreset_sites.write_world(tmp_path / "files", coreset_sites.patients(90))
-    return coreset_sites.deployed_sites(tmp_path, folder, coreset__assignment="exact", coreset__size=6)
+    settings = {"coreset__assignment": "exact", "coreset__size": 6, "coreset__alone": True}
+    return coreset_sites.deployed_sites(tmp_path, folder, **settings)
 
 
 def _gp(tmp_path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:

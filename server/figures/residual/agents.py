@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 
 from server.figures.drawing import BLUE, INK, PALETTE, VERMILION, explain, plain, png, png_panels
 from server.figures.figure import Figure
-from server.figures.residual.common import chosen, over_iterations, where
+from server.figures.residual.common import chosen, over_iterations, unit, where
 from server.figures.wording import sentences
 from server.report.data import Arrays, Report
 from server.report.formatting import counted
@@ -84,12 +84,13 @@ def agents_figures(report: Report, arrays: Arrays) -> list[Figure]:
     figures = []
     if len(arrays["power"]) > 1:
         caption = sentences(
-            f"Power (mean square about its mean, squared unit of the outcome) of each agent's part of the prediction"
+            f"Power (mean square about its mean, {unit(report)}) of each agent's part of the prediction"
             f" over the iterations{where(report)}: {who}",
             f"The {NAMED} largest at the end have names, the others are gray; agents whose attributes are all"
             " irrelevant are dotted, if the scenario knows them",
         )
-        image = png(partial(_draw_power, power=arrays["power"], parts=parts), height=4.2)
+        draw_power = partial(_draw_power, power=arrays["power"], parts=parts, unit=unit(report))
+        image = png(draw_power, height=4.2)
         figures.append(Figure("power", image, caption, _power_alt(report, parts)))
     caption = sentences(
         f"Part of each agent in the chosen prediction{where(report)}: the power of the part as a share of the sum over"
@@ -122,7 +123,7 @@ def _shares(parts: Parts, *, coefficients: bool = False) -> str:
     return f"shares of all power at the chosen one: {', '.join(words)}"
 
 
-def _draw_power(axes: Axes, power: Float64[np.ndarray, "iterations D"], parts: Parts) -> None:
+def _draw_power(axes: Axes, power: Float64[np.ndarray, "iterations D"], parts: Parts, unit: str) -> None:
     order = np.argsort(-power[-1], kind="stable")
     handles: dict[str, Any] = {}
     for place, agent in enumerate(order[:NAMED]):
@@ -134,7 +135,7 @@ def _draw_power(axes: Axes, power: Float64[np.ndarray, "iterations D"], parts: P
         others = over_iterations(axes, power[:, agent], color=GREY, linewidth=0.9, zorder=1, marker="")
         handles[f"{len(order) - NAMED} more"] = others
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("power of an agent's part\n(squared unit of the outcome)")
+    axes.set_ylabel(f"power of an agent's part\n({unit})")
     explain(axes, list(handles.values()), list(handles), abreast=2 if parts.relevant is not None else 4)
 
 

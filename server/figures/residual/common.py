@@ -45,6 +45,16 @@ def where(report: Report) -> str:
     return " in the first repetition" if several(report) else ""
 
 
+def has_classes(report: Report) -> bool:
+    """Return whether the outcome is a class: errors are then log losses, and powers those of scores."""
+    return "n_classes" in report.metrics
+
+
+def unit(report: Report) -> str:
+    """Return the unit of a power."""
+    return "squared score" if has_classes(report) else "squared unit of the outcome"
+
+
 def chosen(report: Report, arrays: Arrays) -> int:
     """Return the chosen iteration of the first repetition (of the first cell), which is drawn."""
     for name in ("cells_iterations", "repetitions_iterations"):

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float64
 
+from server.figures.classification import classification_figures
 from server.figures.drawing import VERMILION, explain, png, scale
 from server.figures.figure import Figure
 from server.figures.residual.agents import agents_figures
 from server.figures.residual.common import (
-    ERROR,
     KINDS,
     POWER,
     SUMS,
     chosen,
     curves_by_kind,
     errors_over_iterations,
+    has_classes,
     over_iterations,
+    unit,
     where,
 )
 from server.figures.wording import measured, sentences, several
@@ -39,28 +41,35 @@ def run_figures(report: Report, arrays: Arrays) -> list[Figure]:
     powers = {name: arrays.get(f"curve_{name}", np.zeros(0)) for name in SUMS}
     if sums := {name: values for name, values in powers.items() if values.size > 1}:
         figures.append(_relevance(report, sums))
-    return figures
+    return [*figures, *classification_figures(arrays, "for tests", "all sites together")]
 
 
 def _curves(report: Report, arrays: Arrays, curves: Mapping[str, Float64[np.ndarray, "iterations"]]) -> Figure:
     metrics, at = report.metrics, chosen(report, arrays)
     sizes = measured(report, n_aligned="common row", n_test="test row", n_agents="agent")
+    classes = has_classes(report)
+    error, unit_of_error, name = (
+        ("Log loss", "no unit", "log_loss") if classes else ("Mean squared error", unit(report), "mse")
+    )
     caption = sentences(
-        f"Mean squared error (squared unit of the outcome) over the iterations{where(report)}: {sizes}",
+        f"{error} ({unit_of_error}) over the iterations{where(report)}: {sizes}",
         "A dashed line marks the chosen iteration",
     )
     mean = ", on average over the repetitions," if several(report) else ""
-    ends = [f"{metrics[f'{kind}_mse']:.3g} on {KINDS[kind][0]}" for kind in KINDS if f"{kind}_mse" in metrics]
+    name = "log_loss" if classes else "mse"
+    names = {kind: "log_loss" if classes and kind == "test" else f"{kind}_{name}" for kind in KINDS}
+    ends = [f"{metrics[names[kind]]:.3g} on {KINDS[kind][0]}" for kind in KINDS if names[kind] in metrics]
     last = f"iteration {metrics['iterations']:.0f}" if "iterations" in metrics and not mean else "the chosen iteration"
     falls = [
         f"{KINDS[kind][0]} {curve[0]:.3g} to {np.nanmin(curve):.3g} (iteration {int(np.nanargmin(curve))})"
         for kind, curve in curves.items()
     ]
     alt = sentences(
-        f"Mean squared error over the iterations{where(report)}: from the start to the least, {', '.join(falls)}",
+        f"{error} over the iterations{where(report)}: from the start to the least, {', '.join(falls)}",
         f"{last} is used, and has{mean} {', '.join(ends)}" if ends else "",
     )
-    return Figure("curves", png(partial(_draw_curves, curves=curves, at=at), height=3.8), caption, alt)
+    draw = partial(_draw_curves, curves=curves, at=at, label=f"{error.lower()} ({unit_of_error})")
+    return Figure("curves", png(draw, height=3.8), caption, alt)
 
 
 def _relevance(report: Report, sums: Mapping[str, Float64[np.ndarray, "iterations"]]) -> Figure:
@@ -75,13 +84,13 @@ def _relevance(report: Report, sums: Mapping[str, Float64[np.ndarray, "iteration
     return Figure("relevance", png(partial(_draw_sums, sums=sums), height=3.6), caption, alt)
 
 
-def _draw_curves(axes: Axes, curves: Mapping[str, Float64[np.ndarray, "iterations"]], at: int) -> None:
+def _draw_curves(axes: Axes, curves: Mapping[str, Float64[np.ndarray, "iterations"]], at: int, label: str) -> None:
     handles: dict[str, Any] = dict(errors_over_iterations(axes, curves))
     longest = max(map(len, curves.values()))
     if 0 <= at < longest:
         handles[f"chosen: {at}"] = axes.axvline(at, color=VERMILION, linestyle="--", linewidth=1.2, zorder=1)
     scale(axes, "y", [float(value) for curve in curves.values() for value in curve[np.isfinite(curve)]])
-    axes.set_ylabel(ERROR.replace(" (", "\n("))
+    axes.set_ylabel(label.replace(" (", "\n("))
     explain(axes, list(handles.values()), list(handles), abreast=4)
 
 

@@ -68,7 +68,7 @@ class Contract(StrategyContract):
 class TestPoints(Contract):
     """Of which the center makes fewer before it clusters them."""
 
-    settings = {"coreset__center_size": 9, "coreset__balance": 0.8}  # noqa: RUF012
+    settings = {"coreset__center_size": 9, "coreset__balance": 0.8, "coreset__alone": True}  # noqa: RUF012
 
 
 @pytest.mark.slow

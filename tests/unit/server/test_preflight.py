@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import subprocess
 import sys
@@ -63,8 +64,11 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     no_iron = written(tmp_path / "no iron", north=frame(), south=frame(iron=None, iorn=frame()["iron"]), west=frame())
     no_level = written(tmp_path / "no level", north=frame(), south=frame(level=None), west=frame(level=None))
     text = written(tmp_path / "text", north=frame(), south=frame(), west=frame(iron=["low"] * N))
+    cells = written(
+        tmp_path / "cells", north=frame(iron=["", *range(1, N)]), south=frame(), west=frame(iron=[1e99] * N)
+    )
     no_test = written(tmp_path / "no test", north=frame(), south=frame(), _test=frame(level=None))
-    folders = {"good": good, "no_test": no_test, "no_iron": no_iron, "no_level": no_level, "text": text}
+    folders = {"good": good, "no_test": no_test, "no_iron": no_iron, "no_level": no_level, "text": text, "cells": cells}
     return SimpleNamespace(**folders)
 
 
@@ -127,6 +131,10 @@ MESSAGES = {
     "another number of sites than the scenario has": (
         {"scenario": "sec-grid", "n_sites": 3},
         "sec-grid has 50 sites, no more and no less, not 3",
+    ),
+    "more sites wanted than there are": (
+        {"protocol": "bc3e", "data": "{good}", "min-sites": 4},
+        "min-sites is 4, and there are 3 sites: they would not suffice",
     ),
     "another number of sites than there are files": (
         {"protocol": "bc3e", "data": "{good}", "n_sites": 2},
@@ -192,6 +200,14 @@ MESSAGES = {
     "an input is text in a file": (
         {"protocol": "coreset", "data": "{text}", "sensitive": "sex"},
         "west.csv: column 'iron' holds text, and numbers in the others; all need the same columns as north.csv",
+    ),
+    "a cell cannot be used": (
+        {"protocol": "gp", "data": "{cells}", "target": "level"},
+        "north: line 2, column 'iron': is empty; fill it, or set missing=impute; west: line 2, column 'iron': is",
+    ),
+    "a cell cannot be used, and rows are read in blocks": (
+        {"protocol": "coreset", "data": "{cells}", "sensitive": "sex"},
+        "north: line 2, column 'iron': is empty; fill it, or set missing=impute; west: line 2, column 'iron': 1e+99",
     ),
     "the center's test rows lack the target": (
         {"protocol": "sec", "data": "{no_test}", "target": "level"},
@@ -380,3 +396,14 @@ print(sorted({"flwr", "grpc", "pandas", "sklearn", "scipy", "matplotlib", "torch
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_is_prepared_is_not_logged_before_the_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
+    for name in ("north", "south"):
+        (tmp_path / f"{name}.csv").write_text("x,y\n1,2\n,3\n2,5\n4,4\n3,1\n6,2\n")
+    with caplog.at_level(logging.INFO, "flwr"):
+        preflight({"protocol": "sec", "data": str(tmp_path), "target": "y", "missing": "impute"})
+    assert not caplog.records

@@ -270,7 +270,7 @@ def test_where_blocks_end_changes_nothing(
 @pytest.mark.parametrize(
     ("row", "message", "code"),
     [
-        ("4,,Male,9", ", line 5, column 'age': is empty; every row needs a number", "missing-value"),
+        ("4,,Male,9", ", line 5, column 'age': is empty; fill it, or set missing=impute", "missing-value"),
         ("4,?,Male,9", ", line 5, column 'age': '?' is text where a number belongs; leave the row out", "not-numeric"),
         ("4,inf,Male,9", ", line 5, column 'age': is infinite", "not-finite"),
         (

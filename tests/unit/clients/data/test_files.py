@@ -461,7 +461,7 @@ def test_ensemble(csv: Callable[[str], Table]) -> None:
     assert ensemble.truth.tolist() == [0, -1, 2]
     assert ensemble.entity is not None
     assert ensemble.entity.tolist() == ["p1", "p2", "p3"]
-    assert ensemble.classifiers["class_b"].dtype == np.int64
+    assert ensemble.classifiers["class_b"].dtype == np.int8, "the smallest that holds the labels"
 
 
 def test_truth_and_id_are_no_models_whatever_the_globs_say(csv: Callable[[str], Table]) -> None:
@@ -673,7 +673,7 @@ def test_the_order_of_the_columns_in_a_file_does_not_matter(csv: Callable[[str],
         ),
         (
             "a,y\n1,2\n3,\n", {"target": "y"}, "missing-value",
-            "FILE, line 3, column 'y': is empty; every row needs a number",
+            "FILE, line 3, column 'y': is empty; fill it, or set missing=impute",
         ),
         (
             "a,y\n1,2\n3,high\n", {"target": "y"}, "not-numeric",
@@ -685,7 +685,7 @@ def test_the_order_of_the_columns_in_a_file_does_not_matter(csv: Callable[[str],
         ),
         (
             "a,y\n1,2\n,4\n", {"target": "y"}, "missing-value",
-            "FILE, line 3, column 'a': is empty; every row needs a number",
+            "FILE, line 3, column 'a': is empty; fill it, or set missing=impute",
         ),
         (
             "a,y\n1,2\n-inf,4\n", {"target": "y"}, "not-finite",

@@ -11,7 +11,7 @@ from clients.data import DataError, Table, load, read_table
 from clients.data.advice import advice_lines
 from clients.data.blocks import open_blocks
 from clients.data.inspection import suggested_categories, warnings_about
-from clients.data.preparation import number_of, prepare
+from clients.data.preparation import filled, number_of, prepare, prepare_new_rows
 
 MESSY = """subject#,age,income,sex,dose,y
 1,45 y,"1,234.5",f,2.5,10
@@ -151,3 +151,46 @@ def test_categories_are_suggested_from_all_sites_with_few_values_together() -> N
         Table("b.csv", {"ward": np.array(["n", "s"] * 5, object)}),
     ]
     assert suggested_categories(tables, {}) == "ward=n|s|*"
+
+
+def test_new_rows_get_the_medians_of_the_rows_that_were_learned_from(messy: Path) -> None:
+    config = {"target": "y", "missing": "impute", "categories": "sex=f|m|*", "indicators": "dose"}
+    learned = prepare(read_table(messy), config).table
+    assert learned.medians == {"subject#": 2.0, "age": 53.0, "income": 1100.0, "dose": 3.5} | {
+        "sex=f": 0.0, "sex=m": 0.0, "sex=*": 0.0, "dose_missing": 0.0,
+    }  # fmt: skip
+    new = {
+        "age": np.array(["NA", "99 y"], object),
+        "sex": np.array(["m", "x"], object),
+        "dose": np.array([np.nan, 9.0]),
+    }
+    table = prepare_new_rows(Table("new.csv", new), config, learned.medians)
+    assert table.columns["age"].tolist() == [53.0, 99.0]
+    assert table.columns["dose"].tolist() == [3.5, 9.0]
+    assert table.columns["dose_missing"].tolist() == [1.0, 0.0]
+    assert [table.columns[f"sex={value}"].tolist() for value in "fm*"] == [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    assert table.n == 2, "no row to predict is left out, though it has no outcome"
+
+
+def test_what_a_site_has_learned_from_is_filled_to_the_bit_as_a_new_row_is(messy: Path) -> None:
+    config = {"target": "y", "missing": "impute"}
+    learned = load({**config, "data": str(messy)})
+    again = prepare_new_rows(read_table(messy), config, learned.medians)
+    for name in ("age", "dose", "income"):
+        cells = again.columns[name][[0, 1, 3]]
+        assert cells.tobytes() == learned.columns[name].tobytes()
+
+
+def test_columns_without_a_median_stay_as_they_are() -> None:
+    table = Table("new.csv", {"age": np.array([np.nan, 3.0]), "other": np.array([np.nan, 1.0])})
+    assert np.isnan(filled(table, {"age": 2.0}).columns["other"][0])
+
+
+def test_a_center_without_the_medians_refuses_an_empty_cell(messy: Path) -> None:
+    from consilience.predict.new_rows import _medians, _refuse_empty
+
+    table = Table("new.csv", {"age": np.array([3.0, np.nan])})
+    with pytest.raises(DataError, match=r"row 2, column 'age': is empty; medians stay at the sites"):
+        _refuse_empty(table, np.array(["age", "sex"]))
+    (messy.parent / "medians.csv").write_text("column,median\nage,0.1\n")
+    assert _medians(messy.parent, str(messy.parent / "medians.csv")) == {"age": 0.1}

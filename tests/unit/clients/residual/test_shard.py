@@ -119,9 +119,9 @@ def test_without_a_column_of_numbers_the_columns_of_text_are_named() -> None:
 @pytest.mark.parametrize(
     ("cells", "message", "code"),
     [
-        ([1.0, np.nan, 3.0, np.nan], "row 2, column 'age': is empty; every row needs a number", "missing-value"),
+        ([1.0, np.nan, 3.0, np.nan], "row 2, column 'age': is empty; fill it, or set missing=impute", "missing-value"),
         ([1.0, 2.0, 3.0, np.inf], "row 4, column 'age': is infinite", "not-finite"),
-        ([None, None, None, None], "row 1, column 'age': is empty; every row needs a number", "missing-value"),
+        ([None, None, None, None], "row 1, column 'age': is empty; fill it, or set missing=impute", "missing-value"),
     ],
 )
 def test_bad_numbers_name_the_first_row(cells: list[object], message: str, code: str) -> None:
@@ -202,7 +202,7 @@ def test_who_held_the_outcome_needs_no_input_to_sum_up_predictions() -> None:
 def test_an_empty_outcome_is_refused() -> None:
     table = bank(y=[1.0, 2.0, np.nan, 4.0])
     assert refusal(lambda: columns_of(table, CONFIG)) == (
-        "bank.csv, row 3, column 'y': is empty; every row needs a number",
+        "bank.csv, row 3, column 'y': is empty; fill it, or set missing=impute",
         "missing-value",
     )
     assert columns_of(table, {**CONFIG, "from": "results/1"}).y is None
@@ -436,7 +436,7 @@ def test_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "bank.csv"
     path.write_text("customer,age,colour\n1,20,red\n2,,blue\n", encoding="utf-8")
     assert refusal(lambda: columns_of(read_table(path), {"id": "customer"}))[0] == (
-        f"{path}, line 3, column 'age': is empty; every row needs a number"
+        f"{path}, line 3, column 'age': is empty; fill it, or set missing=impute"
     )
     columns = columns_of(read_table(path), {"id": "customer", "features": "colour"})
     assert columns.entity_kind == "number"

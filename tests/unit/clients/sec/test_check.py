@@ -158,7 +158,7 @@ def test_nothing_of_a_cell_is_printed(lab: Path) -> None:
             "FILE: has one row; any statistic of it would disclose that row, so at least two are needed",
         ),
         ("a,z\n1,2\n3,4\n", [], "FILE: there is no column 'y'; it has 'a', 'z'"),
-        ("a,y\n1,2\n3,\n", [], "FILE, line 3, column 'y': is empty; every row needs a number"),
+        ("a,y\n1,2\n3,\n", [], "FILE, line 3, column 'y': is empty; fill it, or set missing=impute"),
         ("a,y\n1,2\n3,x\n", ["task=regression"], "FILE, line 3, column 'y': 'x' is text where a number belongs"),
         ("a,y\n1,2\ninf,3\n", [], "FILE, line 3, column 'a': is infinite; give a finite number or leave out the row"),
         ("a,y\n1,2\nx,3\n", ["features=a"], "FILE, line 3, column 'a': 'x' is text where a number belongs"),

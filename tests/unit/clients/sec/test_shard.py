@@ -43,8 +43,7 @@ def test_rows_at_the_end_of_a_file_replace_some_of_the_sample_and_draw_no_other_
 def test_check_says_that_a_sample_is_used_and_that_the_number_of_rows_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (shard, check):
-        monkeypatch.setattr(module, "MOST_ROWS", 30)
+    monkeypatch.setattr(shard, "MOST_ROWS", 30)
     path = tmp_path / "lab.csv"
     draw_rows(0, 100, 0).to_csv(path, index=False)
     config = {"data": str(path), "protocol": "sec", "target": "y", "sec.candidates": "lr", "sec.holdout": 0.2}

@@ -37,6 +37,21 @@ def test_what_is_left_is_common(seed: int, fewest: int) -> None:
     assert all(count >= fewest or set(each) == {-1} for each, count in left.items())
 
 
+@pytest.mark.parametrize("fewest", [2, 5, 40])
+def test_instances_with_equal_labels_count_as_often_as_there_are(fewest: int) -> None:
+    before = labels(0)
+    distinct = before.distinct
+    for expected, part in (
+        (
+            without_rare_clusters(before, ["x"], fewest)[0],
+            without_rare_clusters(distinct.part, ["x"], fewest, distinct.counts)[0],
+        ),
+        (without_rare_combinations(before, fewest), without_rare_combinations(distinct.part, fewest, distinct.counts)),
+    ):
+        for name, each in (*expected.classifiers.items(), *expected.clusterings.items()):
+            np.testing.assert_array_equal({**part.classifiers, **part.clusterings}[name][distinct.of_row], each)
+
+
 def test_nothing_rare_changes_nothing() -> None:
     ensemble = Ensemble(40, {"a": np.repeat([0, 1], 20)}, {"x": np.tile([0, 2], 20)})
     assert without_rare_clusters(ensemble, ["x"], 20) == (ensemble, 0)

@@ -9,6 +9,7 @@ from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.bins import ColumnBins, randomized, share_replaced
 from numerics.residual.boosted import finish
 from numerics.residual.columns_and_outcomes import Columns
+from numerics.residual.losses import SquaredError
 from numerics.residual.rules import Split
 
 LEVELS = (16, 32, 64)
@@ -80,7 +81,7 @@ def test_bins_of_a_site_that_is_absent_are_missing() -> None:
     a, b = rng.integers(0, 16, size=(2, 600)).astype(float)
     y = np.sin(a) + 0.1 * b
     combination = AgentCombination(("x", "y"), np.zeros(2), 0.0, None, (1, 1), (16, 16))
-    finished = finish(combination, np.stack([a, b]), y, Split(300, 100, 200))
+    finished = finish(combination, np.stack([a, b]), SquaredError(y, Split(300, 100, 200), 0.0))
     assert finished.errors[2] < 0.1 * y.var()
     own = {"x": a[:, None].astype(np.uint8), "y": b[:, None].astype(np.uint8)}
     both, without_x, without_y = finished.combination.predict_without_each(own, 600)

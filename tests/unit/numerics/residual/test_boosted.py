@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 
 from numerics.residual.agent_combination import AgentCombination
-from numerics.residual.boosted import finish, gated_weights
+from numerics.residual.boosted import finish
+from numerics.residual.boosted import gated_weights as weights_of_scores
+from numerics.residual.losses import SquaredError
 from numerics.residual.rules import Split
 
 SPLIT = Split(200, 100, 100)
+
+
+def gated_weights(steps: np.ndarray, y: np.ndarray, split: Split, **settings: float) -> np.ndarray:
+    """Coefficients of steps on amounts, of which a row has one score."""
+    loss = SquaredError(y, split, 0.0)
+    return weights_of_scores(loss, steps[:, None], np.zeros((1, split.n)), **settings)[:, 0]
 
 
 def signs(n_columns: int) -> np.ndarray:
@@ -51,7 +59,7 @@ def test_no_step_counts_where_all_are_silent() -> None:
 def test_the_finish_learns_interaction_of_different_agents() -> None:
     a, b = signs(2)
     sum_of_steps = AgentCombination(("x", "y"), np.ones(2), 0.0, None, (1, 1))
-    finished = finish(sum_of_steps, np.stack([a, b]), a + b + a * b, SPLIT)
+    finished = finish(sum_of_steps, np.stack([a, b]), SquaredError(a + b + a * b, SPLIT, 0.0))
     assert finished.errors[2] < 0.01
     predicted = finished.combination.predict({"x": a[:, None], "y": b[:, None]}, SPLIT.n)
     np.testing.assert_allclose(np.mean((a + b + a * b - predicted)[300:] ** 2), finished.errors[2])
@@ -60,7 +68,7 @@ def test_the_finish_learns_interaction_of_different_agents() -> None:
 def test_a_finish_that_does_not_help_is_left_out() -> None:
     a, b = signs(2)
     sum_of_steps = AgentCombination(("x", "y"), np.ones(2), 0.0, None, (1, 1))
-    finished = finish(sum_of_steps, np.stack([a, b]), a + b, SPLIT)
+    finished = finish(sum_of_steps, np.stack([a, b]), SquaredError(a + b, SPLIT, 0.0))
     assert finished.combination.model is None
     np.testing.assert_array_equal(finished.errors, 0.0)
 

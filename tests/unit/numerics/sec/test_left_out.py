@@ -18,7 +18,7 @@ def draw(n: int, p: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def left_out(method: BaseEstimator, x: np.ndarray, y: np.ndarray) -> LeftOut:
-    def fit(x: np.ndarray, y: np.ndarray) -> BaseEstimator:
+    def fit(x: np.ndarray, y: np.ndarray, person: np.ndarray | None = None) -> BaseEstimator:
         return type(method)(**method.get_params()).fit(x, y)
 
     linear = isinstance(method, LinearRegression)

@@ -16,7 +16,8 @@ from sklearn.pipeline import Pipeline
 
 from numerics.sec import selection
 from numerics.sec.cache import Cache
-from numerics.sec.selection import Selection, SelectionError, draw_splits, forget_fits, select, split_halves
+from numerics.sec.selection import Selection, SelectionError, draw_splits, forget_fits, select
+from numerics.shared.folds import draw_halves
 from numerics.shared.regressors import METHODS, ROW_MODELS, Candidate, CandidateError, build, fit, parse_candidates
 from protocols.models import decode_model, encode_model
 from tests.support.parameters import few
@@ -211,16 +212,18 @@ def test_a_linear_model_tells_nothing_but_its_line(method: str) -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 10, 53])
 def test_the_extra_row_is_measured_on(n: int) -> None:
-    first, second = split_halves(n, 5)
+    first, second = draw_halves(n, np.random.default_rng(5))
     assert len(second) - len(first) == n % 2
     assert sorted([*first, *second]) == list(range(n))
-    assert not np.array_equal(split_halves(53, 5)[0], split_halves(53, 6)[0])
+    assert not np.array_equal(
+        draw_halves(53, np.random.default_rng(5))[0], draw_halves(53, np.random.default_rng(6))[0]
+    )
 
 
 def test_errors_are_those_of_the_paper() -> None:
     x, y = rows()
     found = chosen("lr", x, y, seed=3)
-    first, second = split_halves(N, 3)
+    first, second = draw_halves(N, np.random.default_rng(3))
     half = LinearRegression().fit(x[first], y[first])
     assert found.cv_error == pytest.approx(np.mean((half.predict(x[second]) - y[second]) ** 2), rel=1e-9)
     assert found.fitted_error == pytest.approx(np.mean((LinearRegression().fit(x, y).predict(x) - y) ** 2), rel=1e-9)

@@ -53,10 +53,10 @@ def learned(rules: Rules, lie: Lie | None = None, names: tuple[str, ...] = NAMES
             return Fitted(steps[f"{name} fitted"][:, None], steps[f"{name} held"][:, None])
         if isinstance(ask, Compare):
             fitted, later = step(name, ask.target)
-            if ask.n_fit == len(ask.target):
-                return Compared(fitted[:0], later)
+            if not ask.beside:
+                return Compared(fitted[:0, None], later[:, None])
             judged = step(name, ask.target[: ask.n_fit])[1][: len(fitted) - ask.n_fit]
-            return Compared(fitted, np.concatenate([judged, later]))
+            return Compared(fitted[:, None], np.concatenate([judged, later])[:, None])
         if isinstance(ask, Fit):
             parts = [step(name, target) for target in ask.target.T]
             scale = ask.add or 1.0
@@ -211,12 +211,12 @@ def test_a_site_alone_predicts_what_can_be() -> None:
     plan.take({name: Fitted(np.zeros((N_LEARN, 1)), np.zeros((N - N_LEARN, 1))) for name in plan.asks()})
     asks = plan.asks()
     assert {type(ask) for ask in asks.values()} == {Compare}
-    for held in (np.zeros(3), np.full(N - N_LEARN, 1e6)):
+    for held in (np.zeros((3, 1)), np.full((N - N_LEARN, 1), 1e6)):
         with pytest.raises(PayloadError):
-            plan.check("a", asks["a"], Compared(np.zeros(0), held))
+            plan.check("a", asks["a"], Compared(np.zeros((0, 1)), held))
     with pytest.raises(PayloadError, match="is not the answer"):
         plan.check("a", asks["a"], Fitted(np.zeros((N_LEARN, 1)), np.zeros((N - N_LEARN, 1))))
-    plan.take({"b": Compared(np.zeros(0), np.zeros(N - N_LEARN))})
+    plan.take({"b": Compared(np.zeros((0, 1)), np.zeros((N - N_LEARN, 1)))})
     plan.asks()
     assert plan.result is not None
     assert plan.result.alone is not None

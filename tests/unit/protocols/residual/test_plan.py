@@ -141,7 +141,7 @@ def plan_of_bins(**changes: Any) -> Plan:
         (Binned(np.zeros((ROWS, 1), np.uint8), np.array([52], np.uint8), 0.0), "levels"),
         (Binned(np.zeros((ROWS, 1), np.uint8), np.array([0], np.uint8), 0.0), "levels"),
         (binned(16, epsilon=-1.0), "epsilon"),
-        (Compared(np.zeros(0), np.zeros(10)), "payload"),
+        (Compared(np.zeros((0, 1)), np.zeros((10, 1))), "payload"),
     ],
 )
 def test_bins_that_cannot_be_are_refused(answer: Payload, field: str) -> None:
@@ -195,7 +195,7 @@ def beside_alone(own: float, step: float) -> Plan:
     assert (asks["a"].n_fit, len(asks["a"].target)) == (300, 400)
     noise = np.random.default_rng(1).normal(size=n)
     alone = {"a": own * y + 0.5 * noise, "b": 0.9 * noise}
-    answers = {name: Compared(each[:n_learn], each[300:]) for name, each in alone.items()}
+    answers = {name: Compared(each[:n_learn, None], each[300:, None]) for name, each in alone.items()}
     for name, answer in answers.items():
         plan.check(name, asks[name], answer)
         with pytest.raises(PayloadError, match="fitted"):

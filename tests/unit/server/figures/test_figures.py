@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from numerics.shared.classification import class_arrays
 from server.figures import figures
 from server.figures.classification import classification_figures
-from server.report.classification import class_arrays, reliability_of
+from server.report.classification import reliability_of
 from tests.support.sample_report import ARRAYS, make
 
 

@@ -137,9 +137,10 @@ def test_the_report_keeps_the_verdict_with_what_was_compared() -> None:
 @pytest.mark.parametrize(
     ("protocol", "metrics", "reason"),
     [
-        ("sec", {"n_clusters": 2.0}, "There were no outcomes to test the result on."),
-        ("bc3e", {"bound": -3.0}, "There were no outcomes to test the result on."),
-        ("residual", {"train_mse": 0.1}, "There were no outcomes to test the result on."),
+        ("sec", {"n_clusters": 2.0}, "There were no outcomes to test the result on: hold rows out (sec.holdout)"),
+        ("bc3e", {"bound": -3.0}, "to test the result on: name the column of true classes in truth"),
+        ("residual", {"train_mse": 0.1}, "to test the result on: hold rows out (residual.holdout)"),
+        ("gp", {"n_queries": 2.0}, "to test the result on: give query points with measured outputs (gp.queries,"),
         ("gp", {"smse": 0.1}, "How well a site does alone was not measured."),
         (
             "coreset",

@@ -27,7 +27,7 @@ def by_row(n: int) -> EntityKeys:
 def enrolled(**fields: Any) -> Enrolled:
     defaults: dict[str, Any] = {
         "n": 3, "keys": np.zeros((0, 2), np.uint64), "check": np.zeros(0, np.uint8), "kind": "", "n_columns": 1,
-        "agent": "", "outcome": False, "public_key": np.zeros(0, np.uint8),
+        "agent": "", "outcome": False, "public_key": np.zeros(0, np.uint8), "split": np.zeros(0, np.uint8),
     }  # fmt: skip
     return Enrolled(**{**defaults, **fields})
 

@@ -1,0 +1,78 @@
+"""A site's answer on how well it would cluster its rows alone, beside the clusters of all sites."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from clients.coreset.rows import SummarizedRows
+from numerics.coreset.alone import squares_left_out
+from numerics.shared.distances import squared_distances
+from protocols.coreset.payloads import Compare, Compared
+
+MOST_ROWS = 4000
+"""Largest number of rows that are compared; of more, so many are drawn."""
+_DIGITS = 3
+"""Significant digits of a sum."""
+
+
+def compare_alone(rows: SummarizedRows, ask: Compare, rng: np.random.Generator) -> Compared:
+    """Return sums over the rows of their squared distances from centers that they had no part in.
+
+    Parameters
+    ----------
+    rows : SummarizedRows
+        The site's rows, at the joint centers.
+    ask : Compare
+        Where the rows are in the joint clusters.
+    rng : numpy.random.Generator
+        Generator of the rows that are compared, of folds and of starts.
+    """
+    index = np.flatnonzero(rows.point >= 0)
+    if len(index) > MOST_ROWS:
+        index = np.sort(rng.choice(index, MOST_ROWS, replace=False))
+    x, group = np.empty((len(index), rows.centers.shape[1])), np.empty(len(index), np.int64)
+    for place, block, scaled in rows.parts():
+        inside = slice(*np.searchsorted(index, [place.start, place.stop]).tolist())
+        own = index[inside] - place.start
+        mask = np.zeros(len(scaled), bool)
+        mask[own] = True
+        x[inside], group[inside] = scaled[own], rows.groups_of(block, mask)[own]
+    alone = squares_left_out(x, group, len(rows.centers), ask.alpha, rng)
+    if alone is None:
+        return Compared.nothing()
+    together = _joint_squares(x, group, rows.point[index].astype(np.int64), rows.centers, ask)
+    return Compared(
+        rows=len(index),
+        alone=_coarse(max(0.0, alone.sum())),
+        together=_coarse(together.sum()),
+        squares=_coarse(((together - alone) ** 2).sum()),
+    )
+
+
+def _joint_squares(
+    x: Float64[np.ndarray, "n d"],
+    group: Int64[np.ndarray, "n"],
+    point: Int64[np.ndarray, "n"],
+    centers: Float64[np.ndarray, "k d"],
+    ask: Compare,
+) -> Float64[np.ndarray, "n"]:
+    """Return each row's squared distance from its joint center without this row: ``(n / (n - 1))^2`` times that with.
+
+    Rows go where their points go, and those of a divided point in parts, alike. So centers and masses that are made up
+    tell nothing of a single row. Where all rows are priced, they go where prices say.
+    """
+    sizes = np.maximum(ask.sizes, 2).astype(np.float64)
+    squared = squared_distances(x, centers)
+    left_out = squared * (sizes / (sizes - 1)) ** 2
+    if not len(ask.point):
+        return np.asarray(left_out[np.arange(len(x)), (squared + ask.shift[group]).argmin(axis=1)])
+    from scipy.sparse import coo_array
+
+    shape = (int(ask.point.max()) + 1, len(centers))
+    masses = coo_array((ask.mass.astype(np.float64), (ask.point, ask.center)), shape=shape).tocsr()[point]
+    return np.asarray(masses.multiply(left_out).sum(axis=1)).ravel() / np.asarray(masses.sum(axis=1)).ravel()
+
+
+def _coarse(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")

@@ -1,0 +1,86 @@
+"""The tables of keys and payloads in the pages' reference, written from the declarations: ``make keys``."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from common.settings import Setting
+from protocols import registry
+from protocols.settings import SiteSettings, run_keys, site_keys
+from protocols.wire.payload import Payload
+
+_REGION = re.compile(r"(<!-- begin: (keys|payloads) of (\w+), written by make keys -->\n).*?(<!-- end -->)", re.S)
+_FIELD = re.compile(r"^(\w[\w, ]*) : [^\n]*\n((?:    [^\n]*\n?)+)", re.M)
+_SITES_ONLY = "A site sets these in its own configuration only:"
+
+
+def write(page: str) -> str:
+    r"""Return a page with its tables written anew.
+
+    Examples
+    --------
+    >>> name = registry.names()[0]
+    >>> page = f"<!-- begin: keys of {name}, written by make keys -->\n<!-- end -->"
+    >>> f"| `{name}." in write(page)
+    True
+    """
+    tables = {"keys": key_tables, "payloads": payload_table}
+    return _REGION.sub(lambda found: f"{found[1]}\n{tables[found[2]](found[3])}\n\n{found[4]}", page)
+
+
+def key_tables(protocol: str) -> str:
+    """Return the tables of a protocol's keys, those of a run and those that only a site sets, as Markdown."""
+    of_run = [each for key, each in run_keys().items() if key.startswith(f"{protocol}.")]
+    common = set(SiteSettings.keys())
+    own = [each for key, each in site_keys(protocol).items() if key not in common]
+    parts = ["\n".join(_table(of_run))]
+    if own:
+        parts += [_SITES_ONLY, "\n".join(_table(own))]
+    return "\n\n".join(parts)
+
+
+def payload_table(protocol: str) -> str:
+    """Return the table of a protocol's payloads, in the order of their module, as Markdown."""
+    room = registry.room(protocol, "payloads")
+    package = f"protocols.{protocol}."
+    declared = {each for each in vars(room).values() if inspect.isclass(each) and each.__module__.startswith(package)}
+    lines = ["| payload | what it is | fields |", "| --- | --- | --- |"]
+    for each in sorted((each for each in declared if issubclass(each, Payload)), key=lambda each: each.__name__):
+        text = inspect.cleandoc(each.__doc__ or "")
+        summary = _one_line(text.split("\n\n")[0])
+        fields = text.partition("Attributes\n----------\n")[2].partition("\n\nExamples")[0]
+        meanings = _FIELD.findall(f"{fields}\n")
+        listed = "; ".join(f"`{name}`: {_one_line(meaning).rstrip('.')}" for name, meaning in meanings)
+        lines.append(f"| `{each.__name__}` | {summary} | {listed or 'none'} |")
+    return "\n".join(lines)
+
+
+def _table(settings: Iterable[Setting]) -> Iterator[str]:
+    yield from ("| key | default | values | meaning |", "| --- | --- | --- | --- |")
+    for each in settings:
+        default = str(each.default).lower() if isinstance(each.default, bool) else str(each.default)
+        stated = each.words or default
+        values = each.range.removeprefix("empty (not set), or ").removeprefix("0 (not set), or ")
+        meaning = re.sub(rf"; (empty|0): {re.escape(each.words)}$", "", each.meaning) if each.words else each.meaning
+        yield f"| `{each.key}` | {_cell(stated)} | {_cell(values)} | {_cell(meaning)} |"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
+
+
+def _one_line(text: str) -> str:
+    return _cell(text).replace("``", "`")
+
+
+def main() -> None:
+    """Write the tables of all pages in ``docs/`` anew."""
+    for path in sorted((Path(__file__).resolve().parents[1] / "docs").glob("*-reference.md")):
+        path.write_text(write(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

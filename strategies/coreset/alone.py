@@ -1,0 +1,127 @@
+"""Sites alone: what rows left out cost at each site's own fair centers, beside the joint ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+import numpy as np
+from jaxtyping import Float64
+
+from numerics.coreset.fairness.apportionment import PointMasses
+from protocols.coreset.payloads import Compare, Compared
+from protocols.wire.payload import PayloadError
+from strategies.conversation import Check, Conversation, Tell
+from strategies.coreset.outcome import CoresetOutcome
+from strategies.coreset.sums import CheckOf
+from strategies.secure_aggregation import Masking, Total, as_answer
+
+_ROUNDING = 0.02
+"""Largest relative error of what follows from sums of three digits."""
+
+
+def ask_alone(
+    outcome: CoresetOutcome,
+    masses: Mapping[str, PointMasses] | None,
+    masking: Masking | None,
+) -> Conversation[Compared]:
+    """Ask every site once how well it would cluster its rows alone; return the sum of the answers.
+
+    Parameters
+    ----------
+    outcome : CoresetOutcome
+        Centers that do not move any more.
+    masses : Mapping or None
+        By site, numbers of rows of each of its points at each center; None: rows go where prices say.
+    masking : Masking, optional
+        Secure aggregation.
+    """
+    pool, centers = outcome.pool, outcome.centers
+    nothing = PointMasses(*np.zeros((3, 0), np.int64))
+    assignment = outcome.clustering.assignment
+    sizes = np.bincount(assignment.center, assignment.mass, len(centers.fair)).astype(np.int64)
+    asks = {}
+    for site, summary in pool.summaries.items():
+        groups = pool.groups if masses is None else summary.groups
+        own = nothing if masses is None else masses[site]
+        asks[site] = Compare(
+            **asdict(centers.how),
+            groups=groups,
+            centers=centers.fair,
+            scale=centers.scale,
+            point=own.point,
+            center=own.center,
+            mass=own.mass,
+            shift=assignment.prices[[pool.groups.index(name) for name in groups]],
+            sizes=sizes,
+            alpha=outcome.fairness.alpha,
+        )
+    check_of = _check(outcome)
+    if masking is not None:
+        total = yield from masking.total(asks, Compared.nothing())
+        as_answer(total, check_of({total.name: total.sites}))
+        return total.sum
+    answers = yield Tell(asks, check=check_of({site: (site,) for site in asks}), needed=False)
+    return Total.of(answers).sum if answers else Compared.nothing()
+
+
+def _check(outcome: CoresetOutcome) -> CheckOf:
+    """Return what checks that as many rows are compared as there are, and that sums fit each other."""
+    pool, costs = outcome.pool, outcome.possible_costs()
+
+    def check_of(sites_of: Mapping[str, tuple[str, ...]]) -> Check:
+        def check(name: str, answer: Compared) -> None:
+            sites = sites_of[name]
+            if not 0 <= answer.rows <= int(pool.rows_of(sites).sum()):
+                raise PayloadError(answer.title(), "rows", "are more than the sites' points have")
+            if not answer.rows:
+                if answer != Compared.nothing():
+                    raise PayloadError(answer.title(), "rows", "are none, but have a cost")
+                return
+            # A center without the row is at most twice as far.
+            most = 4 * sum(float(costs[site][0, 1]) for site in sites)
+            if not 0 <= answer.together <= most * (1 + _ROUNDING):
+                raise PayloadError(answer.title(), "together", "is not a cost of rows with these points")
+            gap, total = abs(answer.together - answer.alone), answer.together + answer.alone
+            slack = _ROUNDING * total
+            # Cauchy and Schwarz; no difference is larger than all sums together.
+            least = max(0.0, gap - slack) ** 2 / answer.rows * (1 - _ROUNDING)
+            if answer.alone < 0 or not least <= answer.squares <= (total + slack) ** 2:
+                raise PayloadError(answer.title(), "squares", "do not fit the sums")
+
+        return check
+
+    return check_of
+
+
+def metrics_alone(outcome: CoresetOutcome) -> dict[str, float]:
+    """Return mean costs of a row left out, together and alone, and how far sites' shares lie outside the bounds."""
+    compared, pool = outcome.compared, outcome.pool
+    if compared.rows < 2:
+        return {}
+    bounds = pool.bounds(outcome.fairness)
+    shares = np.stack([own / own.sum() for own in pool.totals_by_site.values()])
+    off = np.maximum(bounds.low - shares, shares - bounds.high).max(initial=0.0)
+    return {
+        "cost_left_out": compared.together / compared.rows,
+        "cost_alone": compared.alone / compared.rows,
+        "share_off_alone": float(off),
+    }
+
+
+def paired_difference(compared: Compared) -> dict[str, Float64[np.ndarray, "3"]]:
+    """Return the difference between the two, its standard error, and the number of rows.
+
+    Examples
+    --------
+    Of four rows, two cost 1 less together than alone, two as much:
+
+    >>> paired_difference(Compared(rows=4, alone=8.0, together=6.0, squares=2.0))["paired_cost_alone"].round(4).tolist()
+    [-0.5, 0.2887, 4.0]
+    """
+    n = compared.rows
+    if n < 2:
+        return {}
+    difference = (compared.together - compared.alone) / n
+    variance = max(0.0, compared.squares / n - difference**2) * n / (n - 1)
+    return {"paired_cost_alone": np.array([difference, np.sqrt(variance / n), n])}
