@@ -10,6 +10,7 @@ from typing import Any
 
 from clients.data.in_memory import hold
 from clients.data.simulated_sites import check_site_names
+from clients.data.source import without_notes
 from consilience.python_data import is_one_site, table_of_rows
 from protocols import registry
 
@@ -69,7 +70,12 @@ def _lines(name: str, rows: Any, protocol: str, config: Mapping[str, Any]) -> li
     else:
         kept = hold({name: table_of_rows(name, rows)})  # as long as the lines are made
         source = kept.reference
+    return site_lines(protocol, {**config, "data": source})
+
+
+def site_lines(protocol: str, config: Mapping[str, Any]) -> list[str]:
+    """Return what of a site's data would be used and leave, and what to look at; errors as of `DataCheck.of`."""
     from clients.data.advice import advice_lines
 
-    config = {**config, "data": source}
-    return [*registry.room(protocol, "check").check_lines(config), *advice_lines(config)]
+    with without_notes():  # the lines have them
+        return [*registry.room(protocol, "check").check_lines(config), *advice_lines(config)]

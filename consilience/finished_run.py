@@ -6,11 +6,11 @@ import html
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from common.csv_text import unescape
 from common.settings import Value
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from consilience.python_data import Rows
     from server.report.data import Report
+
+T = TypeVar("T")
 
 _FRAME = '<iframe srcdoc="{}" sandbox="allow-popups" style="width: 100%; height: 720px; border: 0"></iframe>'
 """The page in a frame of its own: its styles do not reach the notebook, nor the notebook's the page."""
@@ -108,17 +110,19 @@ class Run:
     @cached_property
     def sites(self) -> Mapping[str, SiteFiles]:
         """By site, the files that it would keep at home; in a simulation they lie with the results."""
-        return {name: SiteFiles(self.path / "sites" / name) for name in self._report.sites}
+        return _ByName({name: SiteFiles(self.path / "sites" / name) for name in self._report.sites})
 
     @cached_property
     def figures(self) -> Mapping[str, Figure]:
         """Figures by name."""
         texts = {each["name"]: each for each in self._report.figures}
-        return {
-            name: Figure(name, (self.path / "figures" / f"{name}.png").read_bytes(), each["caption"], each["alt"])
-            for name, each in texts.items()
-            if (self.path / "figures" / f"{name}.png").is_file()
-        }
+        return _ByName(
+            {
+                name: Figure(name, (self.path / "figures" / f"{name}.png").read_bytes(), each["caption"], each["alt"])
+                for name, each in texts.items()
+                if (self.path / "figures" / f"{name}.png").is_file()
+            }
+        )
 
     @plain_errors
     def predict(self, rows: Rows, **options: Value) -> pd.DataFrame:
@@ -190,6 +194,24 @@ class Run:
         return _FRAME.format(html.escape(page.read_text(encoding="utf-8"), quote=True))
 
 
+def _no_such(name: str, names: Iterable[str]) -> KeyError:
+    return KeyError(f"{name}; there is: {', '.join(names) or 'nothing'}")
+
+
+class _ByName(dict[str, T]):
+    """A dictionary that says which names there are.
+
+    Examples
+    --------
+    >>> _ByName({"north": 1})["nroth"]
+    Traceback (most recent call last):
+    KeyError: 'nroth; there is: north'
+    """
+
+    def __missing__(self, name: str) -> T:
+        raise _no_such(name, self)
+
+
 class SiteFiles(Mapping[str, Any]):
     r"""The files that a site would keep at home, by name: tables as DataFrames, arrays by name, others as paths.
 
@@ -213,7 +235,7 @@ class SiteFiles(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         path = self.folder / name
         if name not in list(self):
-            raise KeyError(f"{name}; there is: {', '.join(self) or 'nothing'}")
+            raise _no_such(name, self)
         if path.suffix == ".csv":
             import pandas as pd
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clients.data.in_memory import HeldTables
+from clients.data.preparation import SEPARATORS
 from common.results import PREDICT
 from common.settings import Config, ConfigError, Setting, Settings, as_typed, did_you_mean
 from consilience.python_data import named_data, named_rows, write_tables
@@ -142,6 +143,8 @@ def settings_of_keywords(keywords: Mapping[str, Any], known: Mapping[str, Settin
 
 
 def _check(key: Setting, value: Any) -> Config:
+    if key.key in SEPARATORS and isinstance(value, Mapping):
+        value = "; ".join(f"{column}={SEPARATORS[key.key].join(map(str, each))}" for column, each in value.items())
     return {key.key: key.check(as_typed(value, key.kind))}
 
 

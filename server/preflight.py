@@ -16,6 +16,7 @@ from clients.data import DataError
 from clients.data.columns import Tables, check_sites, of_each, one_error
 from clients.data.preparation import prepare
 from clients.data.simulated_sites import SimulatedSites, simulated_sites
+from clients.data.source import without_notes
 from common.data_places import GIVEN_IN_PYTHON, shown_place
 from common.results import PREDICT
 from common.settings import Config, ConfigError, SettingError, did_you_mean
@@ -81,6 +82,10 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
     for each in [cell.settings for cell in plan.cells] or [{}]:
         check_libraries({**config, **each}, protocol)
     plan = replace(plan, n_sites=_number_of_sites(plan, n_sites, simulated=simulated))
+    if simulated and int(config["min-sites"]) > plan.n_sites:
+        raise ConfigError(
+            f"min-sites is {config['min-sites']}, and there are {plan.n_sites} sites: they would not suffice"
+        )
     if scenario is not None and scenario.data_set:
         from scenarios.datasets import DATA_SETS
 
@@ -217,11 +222,12 @@ def check_rows(sites: SimulatedSites, protocol: str, config: Mapping[str, Any]) 
         return
     room = registry.room(protocol, "shard")
     check, errors = getattr(room, "check_rows", room.open_shard), {}
-    for place, name in enumerate(sites.names):
-        try:
-            check(sites.config(place, len(sites.names), config))
-        except DataError as error:
-            errors[name] = error
+    with without_notes():  # each site's own log has them
+        for place, name in enumerate(sites.names):
+            try:
+                check(sites.config(place, len(sites.names), config))
+            except DataError as error:
+                errors[name] = error
     if errors:
         raise one_error(
             errors, {name: str(path) for name, path in zip(sites.names, sites.paths or sites.names, strict=True)}

@@ -16,7 +16,10 @@ from jaxtyping import Bool, Float64, Shaped
 
 from clients.data.table import GLOB, NUMBER, UNKNOWN, DataError, Table, cell_name, quote, setting, split_patterns
 
-KEYS = ("missing", "indicators", "categories", "ordinal")
+SEPARATORS = {"categories": "|", "ordinal": "<"}
+"""What stands between the values of a column, by key."""
+
+KEYS = ("missing", "indicators", *SEPARATORS)
 """Settings that ask for a preparation."""
 MISSING = ("refuse", "drop", "impute")
 MOST_VALUES = 50
@@ -367,7 +370,7 @@ def categories_of(config: Mapping[str, object]) -> list[Category]:
     Category(column='ward', values=('a', '*'), ordinal=False)
     """
     found = []
-    for key, separator in (("categories", "|"), ("ordinal", "<")):
+    for key, separator in SEPARATORS.items():
         for part in filter(None, map(str.strip, setting(config, key).split(";"))):
             column, _, text = part.partition("=")
             values = tuple(map(str.strip, text.split(separator)))

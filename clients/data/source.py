@@ -142,6 +142,17 @@ def _prepared(table: Table, config: Mapping[str, object]) -> Table:
     return done.table
 
 
+@contextmanager
+def without_notes() -> Iterator[None]:
+    """Keep what was prepared out of the log: for who looks at the data of sites before a run."""
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def source_of(config: Mapping[str, object]) -> str:
     """Return what ``data`` is set to; a `DataError` if it is not set.
 

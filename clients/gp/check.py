@@ -6,12 +6,15 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
+from jaxtyping import Float64
 
 from clients.cost import Work, cost_lines
 from clients.data import DataError, Table, cell_name, load, setting
 from clients.data.persons import person_lines
 from clients.data.table import own_number
+from clients.data.target import target_lines
 from clients.gp.shard import lone_queries, measurements_of
+from clients.policy import FEWEST_ROWS
 from numerics.gp.measurements import INPUT_LIMIT, LIMIT, Measurements
 from numerics.gp.nearest_rows import learning_rows
 from protocols.gp.settings import Consents, Settings
@@ -59,7 +62,11 @@ def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> 
         f"{table.source}: {rows.n} rows",
         "",
         "What would be used",
-        f"  output: {target}",
+        *(
+            [f"  {line}" for line in target_lines(table, config, Settings.tasks)]
+            if rows.classes
+            else [f"  output: {target}"]
+        ),
         f"  inputs: {', '.join(rows.features)}",
         "    each measured in its standard deviation over all sites",
         f"  columns not used: {', '.join(unused) or 'none'}",
@@ -79,7 +86,7 @@ def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> 
         "  at every query point for which an expert is chosen: its prediction, the reduction of the variance by your",
         "    rows, and features that give its covariance with other experts;",
         *(
-            [f"    the same for {settings.n_landmarks} places around it (gp.answers), each of which counts as a point;"]
+            [f"    the same for {settings.n_landmarks(d)} places around it (gp.answers), each counted as a point;"]
             if settings.joint
             else []
         ),
@@ -144,6 +151,7 @@ def _answers(rows: Measurements, config: Mapping[str, object]) -> dict[str, list
 def _warnings(rows: Measurements, table: Table, target: str, least: int, experts: int) -> list[str]:
     named = [*zip(rows.features, rows.x.T, strict=True), (target, rows.y)]
     lines = [f"  {name}: every row has the same value" for name, values in named if np.ptp(values) == 0]
+    lines += [line for name, values in zip(rows.features, rows.x.T, strict=True) for line in _rare_lines(name, values)]
     cells = rows.outlying_cells
     for place in np.flatnonzero(cells.any(axis=0)).tolist():
         outliers = np.flatnonzero(cells[:, place])
@@ -156,6 +164,19 @@ def _warnings(rows: Measurements, table: Table, target: str, least: int, experts
     if rows.n // (1 if experts == 1 else 2 * experts) < least:  # the smallest expert may have half the mean number
         lines.append(f"  an expert may have fewer than {least} rows (min-rows): this site then takes no part")
     return lines
+
+
+def _rare_lines(name: str, values: Float64[np.ndarray, "n"]) -> list[str]:
+    """Return a warning if few rows have the rarer one of an input's two values."""
+    distinct, counts = np.unique(values, return_counts=True)
+    rarer = int(np.argmin(counts))
+    if len(distinct) != 2 or counts[rarer] >= FEWEST_ROWS:
+        return []
+    return [
+        f"  {name}: {distinct[rarer]:g} in {counts[rarer]} of {len(values)} rows. A fusion center that lies can compute"
+        " the sum of their outputs.",
+        "    Leave the column out, or set secure-aggregation = true in the policy",
+    ]
 
 
 def _consents(config: Mapping[str, object], key: str) -> bool:

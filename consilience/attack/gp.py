@@ -1,4 +1,4 @@
-"""Attacks by predictions with crafted lengths, so that the answer at a point is about the nearest rows alone."""
+"""Attacks by predictions and likelihoods with crafted lengths, so that an answer is about few rows alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from consilience.attack.site import AttackedSite
 from numerics.gp.landmarks import offsets
 from numerics.gp.measurements import Measurements
 from numerics.gp.moments import Units
-from protocols.gp.payloads import Moments, Predict, Predictions, Survey
+from protocols.gp.payloads import Evaluate, Likelihood, Moments, Predict, Predictions, Survey
 from protocols.gp.settings import FEWEST_NEAREST
 
 _MAX_ROWS, _LANDMARKS = 20_000, 32
@@ -24,6 +24,10 @@ _IRRELEVANT = 50.0
 """From this length on an input does not matter."""
 _TOLERANCE = 0.0045
 """Half the width of a claim, as a share of a column's range."""
+_SHORTEST, _LONGEST = 1e-3, 1e4
+"""Bounds of a length at a site."""
+_RARE = 4
+"""Most rows of a value whose outputs `likelihoods` looks for."""
 
 
 def true_rows(shard: Measurements) -> Float64[np.ndarray, "n q"]:
@@ -235,10 +239,77 @@ def neighbors(site: AttackedSite) -> Claims:
     return _third(center) if center.moments else Claims.none(site.ranges.shape[1], "the site takes no part")
 
 
+def likelihoods(site: AttackedSite) -> Claims:
+    """Lengths of nothing in a column of two values: the likelihood tells the sum of the outputs of the rarer value."""
+    n_columns = site.ranges.shape[1]
+    moments = site.ask(Survey(_MAX_ROWS, "se", fit=False)) if site.start_run() else None
+    if not isinstance(moments, Moments) or len(moments.counts) > 1:
+        return Claims.none(n_columns, "the site takes no part, or has several experts")
+    low, high = site.ranges[:, :-1]
+    n, means, variances = int(moments.counts[0]), moments.means[0], np.diagonal(moments.covariances[0])
+    share = (means - low) / np.where(high > low, high - low, 1.0)
+    two_values = np.isclose(variances, share * (1 - share) * (high - low) ** 2) & (high > low)
+    boxes, notes = [], []
+    for column in np.flatnonzero(two_values):
+        n_high = round(n * share[column])
+        n_rare, value = min((n_high, high[column]), (n - n_high, low[column]))
+        total = _outputs_of_value(site, moments, int(column), n_rare) if n_rare <= _RARE else None
+        if total is None:
+            continue
+        notes.append(
+            f"{moments.features[column]} = {value:g}: the outputs of {n_rare} of {n} rows add up to {total:.6g}"
+        )
+        if n_rare == 1:
+            box = np.full(n_columns, np.nan)
+            box[[column, -1]] = value, total
+            boxes.append(box)
+    rows = np.array(boxes).reshape(-1, n_columns)
+    tolerance = _TOLERANCE * np.ptp(site.ranges, axis=0)
+    ends = [np.where(np.isnan(rows), sign * np.inf, rows + sign * tolerance) for sign in (-1, 1)]
+    return Claims(ends[0], ends[1], np.ones(len(rows), np.int64), notes)
+
+
+def _outputs_of_value(site: AttackedSite, moments: Moments, column: int, n_rare: int) -> float | None:
+    """Return the sum of the outputs of the rows with the rarer value of a column; None if the site refuses.
+
+    Rows of one value have the same inputs but for lengths that do not matter, so that Z consists of two blocks
+    ``s^2 11^T + sigma^2 I``. With ``r = s^2 / sigma^2``, ``sigma^2 y^T Z^-1 y`` is
+    ``sum y^2 - sum over the blocks of r (sum of y)^2 / (1 + r n)``. The derivatives by log s and log sigma add up to
+    ``y^T Z^-1 y - n``.
+    """
+    n, d = int(moments.counts[0]), len(moments.features)
+    deviation = float(np.sqrt(max(moments.y_variances[0], 1e-300)))
+    lengths = np.full(d, _LONGEST)
+    lengths[column] = _SHORTEST
+    ratios = np.array([0.1, 0.3, 1.0, 3.0, 10.0])
+    answer: Any = site.ask(
+        Evaluate(
+            max_rows=_MAX_ROWS,
+            counts=moments.counts,
+            mean=moments.means[0],
+            scale=np.sqrt(np.maximum(np.diagonal(moments.covariances[0]), 1e-12)),
+            y_mean=float(moments.y_means[0]) - deviation,  # outputs of mean 0 would tell the sum but for its sign
+            y_scale=deviation,
+            kernel="se",
+            thetas=np.log([[*lengths, np.sqrt(ratio), 1.0] for ratio in ratios]),
+        )
+    )
+    if not isinstance(answer, Likelihood):
+        return None
+    blocks = 2 * n - (answer.gradients[:, -1] + answer.gradients[:, -2] + n)  # outputs have mean 1 and variance 1
+    rare, other = ratios / (1 + ratios * n_rare), ratios / (1 + ratios * (n - n_rare))
+    # Each answer is a quadratic equation of the sum, whose linear and constant terms are those of the other block.
+    roots = np.roots([rare[-1] + other[-1], -2 * n * other[-1], n**2 * other[-1] - blocks[-1]]).real
+    misfits = [np.abs(rare * root**2 + other * (n - root) ** 2 - blocks).max() for root in roots]
+    total = float(roots[int(np.argmin(misfits))])
+    return total * deviation + n_rare * (float(moments.y_means[0]) - deviation)
+
+
 ATTACKS: Mapping[str, Attack] = {
     "isolation": isolation,
     "plausible": plausible,
     "neighbors": neighbors,
     "surroundings": surroundings,
+    "likelihoods": likelihoods,
 }
 """By name (`consilience.attack.interface`)."""

@@ -11,6 +11,7 @@ from common.extras import MissingLibraryError
 from common.settings import SettingError
 from consilience.assignments import parse
 from consilience.commands import terminal
+from consilience.data_check import site_lines
 from protocols import registry
 
 
@@ -63,9 +64,7 @@ def _is_of_several(data: str) -> bool:
 
 def _site_lines(protocol: str, config: Mapping[str, Any], policy: Path | None) -> list[str]:
     """Return what of a site's data would be used, what would leave, and what policy and budget refuse."""
-    from clients.data.advice import advice_lines
-
-    lines: list[str] = [*registry.room(protocol, "check").check_lines(config), *advice_lines(config)]
+    lines = site_lines(protocol, config)
     if policy is not None:
         shard = registry.room(protocol, "shard").open_shard(config)
         lines += ["", *_policy_lines(policy, protocol, shard, config)]

@@ -40,3 +40,20 @@ def _unprotected(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_without_protection_the_same_attack_reads_many_rows(outcomes: list[Outcome]) -> None:
     assert next(each for each in outcomes if each.name == "isolation").rows_out > N // 5
+
+
+@pytest.mark.parametrize(("policy", "groups"), [("", 1), ("secure-aggregation = true\n", 0)], ids=["default", "masked"])
+def test_likelihoods_tell_the_output_of_a_row_that_alone_has_a_value(tmp_path: Path, policy: str, groups: int) -> None:
+    """A limit that docs/privacy.md states: no inputs come out, and with masks the center has no site's likelihood."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=N), "rare": np.arange(N) == 17, "few": np.arange(N) % 40 == 1})
+    frame = frame.astype(float).assign(y=rng.normal(size=N) + frame["x"])
+    frame.to_csv(tmp_path / "wells.csv", index=False)
+    (tmp_path / "policy.toml").write_text(policy)
+    settings = {"target": "y"}
+    (each,) = play("gp", tmp_path / "wells.csv", tmp_path / "policy.toml", settings, only="likelihoods")
+    assert (each.rows_out, each.groups_out) == (0, groups), each.lines
+    if groups:
+        totals = {note.partition(" ")[0]: float(note.rpartition(" ")[2]) for note in each.notes}
+        true = {name: frame.loc[frame[name] == 1, "y"].sum() for name in ("rare", "few")}
+        assert totals == pytest.approx(true, abs=0.01 * np.ptp(frame["y"]))

@@ -45,6 +45,14 @@ def test_a_scenario() -> None:
     }
 
 
+def test_values_of_text_are_a_dictionary() -> None:
+    given = request(
+        cs.SEC(), data=[FRAME, FRAME], categories={"sex": ["f", "m"], "ward": [1, "*"]}, ordinal={"g": "ab"}
+    )
+    settings = given.request.settings
+    assert (settings["categories"], settings["ordinal"]) == ("sex=f|m; ward=1|*", "g=a<b")
+
+
 def test_what_is_given_counts_as_given_at_its_default() -> None:
     """A scenario sets the kernel only where nobody has."""
     default = cs.GP().kernel

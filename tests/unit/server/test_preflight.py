@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import subprocess
 import sys
@@ -130,6 +131,10 @@ MESSAGES = {
     "another number of sites than the scenario has": (
         {"scenario": "sec-grid", "n_sites": 3},
         "sec-grid has 50 sites, no more and no less, not 3",
+    ),
+    "more sites wanted than there are": (
+        {"protocol": "bc3e", "data": "{good}", "min-sites": 4},
+        "min-sites is 4, and there are 3 sites: they would not suffice",
     ),
     "another number of sites than there are files": (
         {"protocol": "bc3e", "data": "{good}", "n_sites": 2},
@@ -391,3 +396,14 @@ print(sorted({"flwr", "grpc", "pandas", "sklearn", "scipy", "matplotlib", "torch
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_is_prepared_is_not_logged_before_the_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
+    for name in ("north", "south"):
+        (tmp_path / f"{name}.csv").write_text("x,y\n1,2\n,3\n2,5\n4,4\n3,1\n6,2\n")
+    with caplog.at_level(logging.INFO, "flwr"):
+        preflight({"protocol": "sec", "data": str(tmp_path), "target": "y", "missing": "impute"})
+    assert not caplog.records
