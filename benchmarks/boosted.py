@@ -115,11 +115,11 @@ def measured(folder: Path, name: str, seed: int) -> World:
     y = frame.pop(target).to_numpy(float)
     for j, noise in enumerate(rng.standard_normal((n_noise, len(rows)))):
         frame[f"noise {j}"] = noise
-    sites = tuple(_site(frame.iloc[:, j::n_sites]) for j in range(n_sites))
+    sites = tuple(site_of(frame.iloc[:, j::n_sites]) for j in range(n_sites))
     return World(sites, y, int(0.7 * len(rows)))
 
 
-def _site(frame: pd.DataFrame) -> Columns:
+def site_of(frame: pd.DataFrame) -> Columns:
     """Return columns of numbers and categories as a site has them."""
     parts, features, categories = [], [], {}
     for name, column in frame.items():
@@ -169,8 +169,8 @@ def compared(ask: Compare, x: Float64[np.ndarray, "n p"], leaf: int) -> Compared
     return Compared(predicted[:n], np.concatenate([chosen.judged.reshape(n - ask.n_fit, -1), predicted[n:]]))
 
 
-def error_of(world: World, rules: Rules, leaves: int | None, *, half: bool = False) -> tuple[float, Cost]:
-    """Return the test error of a plan over the variance, and what it costs."""
+def learned(world: World, rules: Rules, leaves: int | None, *, half: bool = False) -> tuple[Plan, Cost]:
+    """Carry out a plan, and return it with what it costs."""
     names = tuple(f"{j:02d}" for j in range(len(world.sites)))
     leaf = LEAF if leaves is None else least(world.n_learn)
     plan, cost = Plan(names, world.y, world.n_learn, replace(rules, min_leaf=leaf)), Cost(1)
@@ -195,6 +195,12 @@ def error_of(world: World, rules: Rules, leaves: int | None, *, half: bool = Fal
         cost.count(*asks.values(), *answers.values())
         plan.take(answers)
         cost.rounds += 1
+    return plan, cost
+
+
+def error_of(world: World, rules: Rules, leaves: int | None, *, half: bool = False) -> tuple[float, Cost]:
+    """Return the test error of a plan over the variance, and what it costs."""
+    plan, cost = learned(world, rules, leaves, half=half)
     assert plan.result is not None
     return float(plan.result.curve[plan.result.iteration, 2] / plan.y[world.n_learn :].var()), cost
 

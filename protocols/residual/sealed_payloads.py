@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float64, UInt8
@@ -104,8 +104,8 @@ class Fused(Payload):
     alone_errors: Float64[np.ndarray, "k 3"]
     own_site: str
     own_share: float
-    scores: Float64[np.ndarray, "w s"]
-    threshold: float
+    scores: Float64[np.ndarray, "w s"] = field(default_factory=lambda: np.zeros((0, 0)))
+    threshold: float = -1.0
 
 
 @dataclass(frozen=True)

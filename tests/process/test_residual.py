@@ -96,6 +96,18 @@ def test_own_data_of_three_sites_and_predictions_of_rows_to_come(flower: FlowerH
     assert report.metrics["test_mse"] < 0.5 * later["y"].var()
 
 
+def test_classes_of_three_sites_by_bins(flower: FlowerHome, tmp_path: Path) -> None:
+    """A site has the classes; bit for bit what happens in process."""
+    everybody = customers(300, seed=3)
+    everybody["y"] = np.where(everybody["y"] > everybody["y"].median(), "buys", "does not")
+    folder = write_shards(tmp_path / "files", everybody, outcome_at=HOLDER)
+    named: dict[str, Value] = {"target": "y", "id": "customer", "data": str(folder), "residual.algorithm": "bins"}
+    settings: dict[str, Value] = {**ONCE, **named, "output-dir": str(tmp_path / "results")}
+    learned = results_of(flwr_run(APP, settings, len(SITES), flower.env, 300))
+    assert_equal(learned, run(config(tmp_path, **{**settings, "output-dir": str(tmp_path / "again")}), len(SITES)))
+    assert load(learned)[0].metrics["auc"] > 0.9
+
+
 # -- the deployment engine --------------------------------------------------------------------------------------------
 
 
@@ -114,6 +126,7 @@ def nodes_of(folder: Path, directories: Path) -> dict[str, dict[str, Value]]:
         for site, columns in SITES.items()
     }
     nodes[HOLDER]["target"] = "y"
+    nodes["shop"]["allow-bins"] = True
     return nodes
 
 
@@ -124,6 +137,7 @@ def test_three_sites_beside_their_own_files_and_the_outcome_at_one(tmp_path: Pat
     """
     ring: dict[str, Value] = {**ONCE, "residual.algorithm": "sip", "residual.topology": "ring"}
     relayed: dict[str, Value] = {**ONCE, "residual.rounds": 1}
+    binned: dict[str, Value] = {**relayed, "residual.algorithm": "bins"}
     everybody = customers(300, seed=1)
     folder = write_shards(tmp_path / "files", everybody, outcome_at=HOLDER)
     nodes, again = (nodes_of(folder, tmp_path / name) for name in ("own", "again"))
@@ -142,6 +156,8 @@ def test_three_sites_beside_their_own_files_and_the_outcome_at_one(tmp_path: Pat
         assert arrays["mean"] == 0, "the outcome's mean stays where the outcome is"
         assert report.metrics["test_mse"] < 0.5 * everybody["y"].var()
         assert_equal(deployed_run(center, tmp_path / "ring", ring), same("ring-again", ring))
+        # Bins of the shop beside an agent of the telecom.
+        assert_equal(deployed_run(center, tmp_path / "bins", binned), same("bins-again", binned))
 
         # The same SuperNodes, other rows in their files, of which nobody knows the outcome.
         later = customers(60, seed=2)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
 
+from clients.residual.agent import Agent
 from clients.site import Site
 from numerics.residual.rules import FEWEST_ROWS, MOST_ROUNDS, Rules
 from protocols.residual.payloads import (
@@ -31,7 +32,7 @@ from protocols.residual.payloads import (
     Sealed,
     SealedAnswer,
 )
-from protocols.wire.faults import Fault
+from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
 from protocols.wire.packing import pack
 from strategies.conversation import Tell
@@ -110,6 +111,34 @@ def test_a_kind_of_few_rows_is_not_told(bank: Site, n_fit: int, n_validation: in
 def test_nor_by_a_plan(bank: Site, n_learn: int) -> None:
     assert_refused(bank, lead(n_learn, rounds=0), fault=Fault.TOO_FEW_ROWS)
     assert isinstance(ask(bank, lead(N - FEWEST_ROWS)), Fused)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_amounts_are_not_taken_for_classes(bank: Site, n_classes: int) -> None:
+    """Log losses of amounts as if they were places of classes would be other sums over them."""
+    assert_refused(bank, lead(100, algorithm="boosted", n_classes=n_classes))
+    assert isinstance(ask(bank, lead(100, algorithm="boosted")), Fused)
+
+
+@pytest.mark.parametrize(
+    ("target", "n_fit", "n_classes"),
+    [
+        ([0.0, 1.0, 2.0], 2, 2),
+        ([0.0, 0.5, 1.0], 2, 2),
+        ([0.0, 1.0, 1.0], 2, 101),
+        ([0.0, 1.0, 1.0], 2, 1),
+        ([0.0, 1.0, 1.0], 0, 2),
+        ([0.0, 1.0, 1.0], 4, 2),
+        ([0.0] * (N + 1), 2, 2),
+    ],
+)
+def test_a_site_alone_fits_classes_only_by_places_of_its_rows(
+    tmp_path: Path, target: list[float], n_fit: int, n_classes: int
+) -> None:
+    agent = Agent.of(enrolled_sites(tmp_path, "bank")["shop"])
+    with pytest.raises(SiteFault) as told:
+        agent.boosted_alone(np.array(target), n_fit, n_classes, balanced=False)
+    assert told.value.fault is Fault.MALFORMED_ASK
 
 
 @pytest.mark.parametrize("rows", [[3], [3, 4, 5, 6]])

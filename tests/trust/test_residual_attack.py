@@ -54,7 +54,8 @@ def test_boosting_alone_tells_no_row_of_a_group_apart(tmp_path: Path) -> None:
     """What a site sends to be compared with is of groups of values, too."""
     shop = enrolled_sites(tmp_path, "bank")["shop"]  # it has one column
     agent = Agent.of(shop)
-    predicted = agent.boosting(np.random.default_rng(0).normal(size=100))
+    noise = np.random.default_rng(0).normal(size=100)
+    predicted = agent.boosted_alone(noise, 75, 0, balanced=False).predict(agent.x)
     assert 1 < len(np.unique(predicted)) <= len(np.unique(agent.x)) <= len(agent.x) / FEWEST_EQUAL
 
 
