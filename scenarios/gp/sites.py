@@ -55,7 +55,7 @@ def _measurements(
         return Measurements(x, y, pooled.features, part)
     own, places = np.unique(y.astype(np.int64), return_inverse=True)
     classes = tuple(pooled.classes[place] for place in own.tolist())
-    return Measurements(x, places.astype(np.float64), pooled.features, part, classes)
+    return Measurements(x, places.astype(np.float64), pooled.features, part, classes=classes)
 
 
 def add(*, name: str, draw: Draw, n_parts: int, sites: int, **world: Any) -> Scenario:
