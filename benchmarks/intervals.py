@@ -34,7 +34,7 @@ from numerics.gp.sketch import features
 from scenarios.registry import find
 
 DRAWS, LEVELS = 5, (0.5, 0.8, 0.95, 0.99)
-SPLIT = {"concrete": 10, "airfoil": 5, "pumadyn": 10, "protein": 70}
+SPLIT = {"concrete": 10, "airfoil": 5, "pumadyn": 10, "protein": 70, "synthetic": 10}
 """Experts by data set, as in the paper."""
 _FIT_ROWS, _FULL_ROWS, _FULL_FIT_ROWS = 500, 8000, 2000
 _Theta = Float64[np.ndarray, "p"]
@@ -49,19 +49,26 @@ class World(NamedTuple):
     moments: Any
 
 
-def world_of(name: str, seed: int) -> World:
-    """Draw a data set's rows, split by k-means."""
-    scenario, config = find(f"gp-{name}"), config_of(f"gp-{name}", seed, data=data_setting())
+def world_of(name: str, seed: int, parts: int = 0, split: str = "kmeans") -> World:
+    """Draw a data set's rows, split among so many experts."""
+    scenario, M = find(f"gp-{name}"), parts or SPLIT[name]
+    config = config_of(f"gp-{name}", seed, data=data_setting(), gp__split=split, gp__parts=M)
     assert scenario.queries
-    shards, queries = scenario.shards(config, seed, SPLIT[name]), scenario.queries(config, seed)
+    shards, queries = scenario.shards(config, seed, M), scenario.queries(config, seed)
+    assert queries.y is not None
+    return world_from([(shard.x, shard.y) for shard in shards], (queries.x, queries.y))
+
+
+def world_from(experts: Sequence[_Rows], test: _Rows) -> World:
+    """Return a world of these rows, in common units."""
     own = moments_of(
-        np.concatenate([shard.x for shard in shards]),
-        np.concatenate([shard.y for shard in shards]),
-        np.repeat(np.arange(len(shards)), [shard.n for shard in shards]),
+        np.concatenate([x for x, _ in experts]),
+        np.concatenate([y for _, y in experts]),
+        np.repeat(np.arange(len(experts)), [len(y) for _, y in experts]),
     )
     units = units_of(own)
-    experts = [(units.inputs(shard.x), units.outputs(shard.y)) for shard in shards]
-    return World(experts, (units.inputs(queries.x), units.outputs(queries.y)), in_units(own, units))
+    standardized = [(units.inputs(x), units.outputs(y)) for x, y in experts]
+    return World(standardized, (units.inputs(test[0]), units.outputs(test[1])), in_units(own, units))
 
 
 def theta_of(kernel: Kernel, experts: Sequence[_Rows], seed: int) -> _Theta:

@@ -106,7 +106,7 @@ WORLDS: Mapping[str, World] = {
     "residual, other one weak, 120 rows": (_residual(120, 0.15), TOO_FEW),
     "coreset, exact, 8 clusters everywhere, 6 sites of 100 rows": (_coreset(100, 6, 8, same=True, exact=True), JOIN),
     "coreset, 5 clusters a site, 4 sites of 200 rows": (_coreset(200, 4, 5, same=False), DO_NOT_JOIN),
-    "coreset, exact, 4 clusters everywhere, 3 sites of 60 rows": (_coreset(60, 3, 4, same=True, exact=True), TOO_FEW),
+    "coreset, exact, 4 clusters everywhere, 3 sites of 60 rows": (_coreset(60, 3, 4, same=True, exact=True), JOIN),
 }
 """By name, what draws and runs a world, and the right verdict."""
 

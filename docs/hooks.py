@@ -95,12 +95,12 @@ def _listing(target: str) -> str:
 
 
 def _listing_text(target: str) -> str:
-    """Return the listing of a file of code, or of a folder of them."""
+    """Return the listing of a file of code, or of a folder of them, which the search leaves out."""
     path = ROOT / target
     files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
     if not files or any(not each.resolve().is_relative_to(ROOT) for each in files):
         raise PluginError(f"a page links to {target}, which has no file to list")
-    parts = [f"# {target}\n\nAs it is in the repository.\n"]
+    parts = [f"---\nsearch:\n  exclude: true\n---\n# {target}\n\nAs it is in the repository.\n"]
     for each in files:
         name = each.relative_to(ROOT).as_posix()
         heading = f"## {name}\n\n" if path.is_dir() else ""

@@ -137,8 +137,19 @@ def _load_wine(data: DataSet) -> Table:
     """Return the copy of scikit-learn."""
     from sklearn.datasets import load_wine
 
-    bunch = load_wine()
-    return Table(bunch.data.astype(np.float64), tuple(bunch.feature_names), bunch.target.astype(np.int64))
+    return _from_bunch(load_wine())
+
+
+def _load_cancer(data: DataSet) -> Table:
+    """Return the copy of scikit-learn; class 1 is malignant."""
+    from sklearn.datasets import load_breast_cancer
+
+    table = _from_bunch(load_breast_cancer())
+    return replace(table, y=1 - table.outcome)
+
+
+def _from_bunch(bunch: Any) -> Table:
+    return Table(bunch.data.astype(np.float64), tuple(map(str, bunch.feature_names)), bunch.target.astype(np.int64))
 
 
 # -- the table --------------------------------------------------------------------------------------------------------
@@ -276,6 +287,7 @@ _UCI = "https://archive.ics.uci.edu/dataset"
 DATA_SETS: dict[str, DataSet] = {
     # -- classes
     "wine": DataSet("Wine", "Aeberhard and Forina (1992), UCI 109", fetch=_load_wine),
+    "cancer": DataSet("Breast Cancer Wisconsin", "Street, Wolberg and Mangasarian (1993), UCI 17", fetch=_load_cancer),
     "heart": DataSet(
         "Statlog Heart",
         "Statlog (Heart), UCI 145",

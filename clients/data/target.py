@@ -117,8 +117,10 @@ def _are_few(values: Shaped[np.ndarray, "n"]) -> bool:
     return whole and 2 <= len(numbers) <= MOST_WHOLE_NUMBERS and 2 * len(numbers) <= len(values)
 
 
-def class_labels(table: Table, name: str) -> Shaped[np.ndarray, "n"]:
+def class_labels(table: Table, name: str, *, few: bool = True) -> Shaped[np.ndarray, "n"]:
     """Return the class of each row as text, in one form whatever the type of the column.
+
+    With `few`, there must be few classes for so many rows.
 
     Raises
     ------
@@ -133,7 +135,7 @@ def class_labels(table: Table, name: str) -> Shaped[np.ndarray, "n"]:
     """
     labels = np.array(class_names(table, name, np.arange(table.n)), object)
     n_classes = len(set(labels.tolist()))
-    if n_classes > MOST_CLASSES or n_classes > max(2, len(labels) // 2):
+    if few and (n_classes > MOST_CLASSES or n_classes > max(2, len(labels) // 2)):
         raise DataError(
             f"{table.source}, column {name!r}: has {n_classes} different values in {len(labels)} rows; classes are"
             f" {MOST_CLASSES} at most, each of two rows on average: name another target",

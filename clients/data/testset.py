@@ -45,11 +45,14 @@ def center_columns(
     } | outcomes
 
 
-def center_queries(config: Mapping[str, object], file: str) -> dict[str, Shaped[np.ndarray, "t"]]:
+def center_queries(
+    config: Mapping[str, object], file: str, tasks: Collection[str] = ("regression",)
+) -> dict[str, Shaped[np.ndarray, "t"]]:
     """Return columns of the center's query points by name: those of numbers, and the one that names the points.
 
-    The column that ``target`` names holds what was measured at the points, and may be missing. An empty cell in another
-    column is NaN: which of them are inputs is not known yet.
+    The column that ``target`` names holds what was measured at the points, and may be missing; classes are texts, or
+    whole numbers if they look like amounts. An empty cell in another column is NaN: which of them are inputs is not
+    known yet.
 
     Parameters
     ----------
@@ -57,6 +60,8 @@ def center_queries(config: Mapping[str, object], file: str) -> dict[str, Shaped[
         Run configuration.
     file : str
         The file of the points; empty: that of `center_columns`. Without a file there are no columns.
+    tasks : collection of str
+        What the protocol can learn, as in `clients.data.target.read_target`.
 
     Raises
     ------
@@ -71,11 +76,15 @@ def center_queries(config: Mapping[str, object], file: str) -> dict[str, Shaped[
     if not table.n:
         raise DataError(f"{table.source}: has no rows, which are the points to predict at", "too-few-rows")
     target = setting(config, "target")
+    classes = target in table.columns and task_of(table, config, tasks) == "classification"
     columns: dict[str, Shaped[np.ndarray, "t"]] = {
         name: numeric(table, name, allow_missing=name != target)
         for name, values in table.columns.items()
         if values.dtype.kind in "iuf" or name == target
+        if not (classes and name == target)
     }
+    if classes:
+        columns[target] = class_labels(table, target, few=False)
     names = setting(config, "id")
     if names in table.columns:
         columns[names] = table.columns[names].astype(str)

@@ -5,48 +5,93 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float64
 
-from clients.gp.experts import Part, best_fit_of, expert_of, kernel_for, nearest_rows_of, rows_of
+from clients.gp.classes import losses_by_sharpness
+from clients.gp.experts import (
+    OwnUnits,
+    Part,
+    best_fit_of,
+    expert_of,
+    in_own_units,
+    kernel_for,
+    nearest_rows_of,
+    rows_of,
+)
+from clients.gp.point_answers import rounded
 from clients.site import Site
 from numerics.gp.alone import MOST_POINTS, group_sums
 from numerics.gp.coarse_answers import FEWEST_ROWS, coarse
-from numerics.gp.moments import moments_of, units_of
+from numerics.gp.dirichlet import best_sharpness, class_probabilities
 from numerics.gp.sketch import Sketch, features
+from numerics.shared.classes import align_probabilities, places_of
+from numerics.shared.classification import log_losses
 from numerics.shared.folds import rows_that_hold
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import FEWEST_IN_GROUP, LARGEST, MOST_GROUPS, ErrorsAlone, PredictAlone
 from protocols.gp.settings import NEAREST
 from protocols.wire.faults import Fault, SiteFault
 
-_DIGITS = 3
-"""Significant digits of a sum of squared errors."""
+_Prediction = tuple[Float64[np.ndarray, "t"], Float64[np.ndarray, "t"]]
+"""Mean and latent variance at the test points."""
 
 
 def errors_alone(ask: PredictAlone, site: Site) -> ErrorsAlone:
-    """Return the site's squared errors at the test points, by its own rows, units and hyperparameters."""
+    """Return the site's errors at the test points, by its own rows, units and hyperparameters."""
     _check(ask)
     rows = rows_of(site, robust=ask.robust)
     with single_threaded():
-        own = units_of(moments_of(rows.x, rows.y))
-        part = Part.of(own.inputs(rows.x), own.outputs(rows.y), rows.person)
-        points = own.inputs(ask.points * ask.scale + ask.mean)
-        mean = _means(part, points, ask, rounded=not site.policy.trusts_center) * own.y_scale + own.y_mean
-    squares = group_sums(np.square(ask.outputs - (mean - ask.y_mean) / ask.y_scale), ask.groups)
-    return ErrorsAlone(np.array([float(f"{each:.{_DIGITS}g}") for each in squares.tolist()]))
+        own = in_own_units(rows)
+        points = own.units.inputs(ask.points * ask.scale + ask.mean)
+        if rows.classes:
+            losses = _log_losses(own, rows.classes, points, ask, as_they_are=site.policy.trusts_center)
+        else:
+            theta = _best(own, ask)
+            mean, _ = _predict(own.part, points, theta, ask, as_they_are=site.policy.trusts_center)
+            outputs = mean * own.units.y_scale + own.units.y_mean
+            losses = np.square(ask.outputs - (outputs - ask.y_mean) / ask.y_scale)
+    return ErrorsAlone(rounded(group_sums(losses, ask.groups)))
 
 
-def _means(rows: Part, points: Float64[np.ndarray, "t d"], ask: PredictAlone, *, rounded: bool) -> np.ndarray:
+def _log_losses(
+    own: OwnUnits, classes: tuple[str, ...], points: Float64[np.ndarray, "t d"], ask: PredictAlone, *, as_they_are: bool
+) -> Float64[np.ndarray, "t"]:
+    """Return the log losses of the test points, as if the site had one row more, which may be of any class."""
+    probabilities = np.ones((len(points), 1))
+    if own.latent is not None and len(classes) > 1:
+        theta = _best(own, ask)
+        answers = [_predict(each, points, theta, ask, as_they_are=as_they_are) for each in own.part.outputs]
+        mean, variance = (np.column_stack(each) for each in zip(*answers, strict=True))
+        losses = losses_by_sharpness([own.part], ask.kernel, theta, _local(own.part, ask), own.latent)
+        probabilities = class_probabilities(mean, variance, own.latent, best_sharpness(losses))
+    places = places_of(classes, ask.classes)
+    return log_losses(
+        align_probabilities(probabilities, places, len(ask.classes), len(own.part.y)), ask.outputs.astype(np.int64)
+    )
+
+
+def _best(own: OwnUnits, ask: PredictAlone) -> tuple[float, ...]:
+    return tuple(best_fit_of(ask.kernel, own.part)[0].tolist())
+
+
+def _local(rows: Part, ask: PredictAlone) -> int:
+    """Return how many nearest rows predict a point, if the site has many rows; else 0."""
+    return (ask.local or NEAREST) if len(rows.y) > ask.max_rows else 0
+
+
+def _predict(
+    rows: Part, points: Float64[np.ndarray, "t d"], theta: tuple[float, ...], ask: PredictAlone, *, as_they_are: bool
+) -> _Prediction:
     """Predict by one Gaussian process of all rows, or of the nearest ones if they are many; as other predictions do."""
-    theta = tuple(best_fit_of(ask.kernel, rows)[0].tolist())
-    nothing = np.zeros((0, points.shape[1]))
-    if len(rows.y) > ask.max_rows:
-        exact: Sketch = nearest_rows_of(rows, ask.kernel, theta, ask.local or NEAREST).predict(points, nothing)
+    nothing, local = np.zeros((0, points.shape[1])), _local(rows, ask)
+    if local:
+        exact: Sketch = nearest_rows_of(rows, ask.kernel, theta, local).predict(points, nothing)
     else:
         exact = features(expert_of(rows, ask.kernel, theta), points, nothing)
-    if not rounded:
-        return exact.mean
     prior = kernel_for(ask.kernel, points.shape[1]).diagonal(np.array(theta[:-1]), points)
-    few = exact.rows < rows_that_hold(int(FEWEST_ROWS), rows.person)
-    return coarse(exact.mean, exact.explained, exact.directions, few, prior, float(np.exp(2 * theta[-1]))).mean
+    if as_they_are:
+        return exact.mean, np.maximum(prior - exact.explained, 0.0)
+    few, noise = exact.rows < rows_that_hold(int(FEWEST_ROWS), rows.person), rows.least_noise(theta)
+    answer = coarse(exact.mean, exact.explained, exact.directions, few, prior, noise)
+    return answer.mean, np.maximum(prior - answer.explained, 0.0)
 
 
 def _check(ask: PredictAlone) -> None:
@@ -58,5 +103,7 @@ def _check(ask: PredictAlone) -> None:
         and ask.groups * FEWEST_IN_GROUP <= t
         and max(np.abs(ask.points).max(initial=0.0), np.abs(ask.outputs).max(initial=0.0)) <= LARGEST
     )
+    if sound and ask.classes:
+        sound = bool(np.isin(ask.outputs, np.arange(len(ask.classes))).all())
     if not sound:
         raise SiteFault(Fault.MALFORMED_ASK, "the test points do not fit the site's inputs, or their groups are small")

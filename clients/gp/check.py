@@ -12,6 +12,7 @@ from clients.cost import Work, cost_lines
 from clients.data import DataError, Table, cell_name, load, setting
 from clients.data.persons import person_lines
 from clients.data.table import own_number
+from clients.data.target import target_lines
 from clients.gp.shard import lone_queries, measurements_of
 from clients.policy import FEWEST_ROWS
 from numerics.gp.measurements import INPUT_LIMIT, LIMIT, Measurements
@@ -61,7 +62,11 @@ def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> 
         f"{table.source}: {rows.n} rows",
         "",
         "What would be used",
-        f"  output: {target}",
+        *(
+            [f"  {line}" for line in target_lines(table, config, Settings.tasks)]
+            if rows.classes
+            else [f"  output: {target}"]
+        ),
         f"  inputs: {', '.join(rows.features)}",
         "    each measured in its standard deviation over all sites",
         f"  columns not used: {', '.join(unused) or 'none'}",
@@ -81,7 +86,7 @@ def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> 
         "  at every query point for which an expert is chosen: its prediction, the reduction of the variance by your",
         "    rows, and features that give its covariance with other experts;",
         *(
-            [f"    the same for {settings.n_landmarks} places around it (gp.answers), each of which counts as a point;"]
+            [f"    the same for {settings.n_landmarks(d)} places around it (gp.answers), each counted as a point;"]
             if settings.joint
             else []
         ),

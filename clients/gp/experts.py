@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -12,21 +13,25 @@ from jaxtyping import Float64, Int64
 from clients.digest import digest_of
 from clients.site import Site
 from common.extras import MissingLibraryError
+from numerics.gp.dirichlet import LatentUnits, latent_outputs, latent_units
 from numerics.gp.expert import Expert, LeftOut
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import START_LOG_SIGMA, Evaluation, evaluate, fit_one
 from numerics.gp.measurements import Measurements
-from numerics.gp.moments import Units
+from numerics.gp.moments import Units, moments_of, units_of
 from numerics.gp.nearest_rows import NearestRows, neighborhoods
 from numerics.gp.own_noise import with_own_noise
+from numerics.shared.classes import places_of
 from numerics.shared.folds import Persons, of_rows
-from protocols.gp.payloads import Agreed, Survey
+from protocols.classes import MOST_CLASSES
+from protocols.gp.payloads import LARGEST_LOGIT, Agreed, Survey
 from protocols.gp.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
 
 _OWN_FIT_ROWS = 500
 """Rows from which a site estimates its own best hyperparameters."""
+_DIGEST_WORDS = 8
 
 
 @dataclass(frozen=True)
@@ -38,9 +43,11 @@ class Part:
     digest : tuple of int
         Digest of the content.
     x, y : ndarray
-        ``(n, d)`` inputs and ``(n,)`` outputs.
+        ``(n, d)`` inputs and ``(n,)`` outputs; where these are classes, ``(n, k)`` outputs of all classes.
     person : ndarray or None
         ``(n,)`` persons of the rows, which are left out as a whole; None: every row is about another one.
+    noise : ndarray or None
+        Known variances of the noise of outputs of classes, of their shape; None: nothing is known.
 
     Examples
     --------
@@ -50,13 +57,37 @@ class Part:
 
     digest: tuple[int, ...]
     x: Float64[np.ndarray, "n d"] = field(compare=False, repr=False)
-    y: Float64[np.ndarray, "n"] = field(compare=False, repr=False)
+    y: Float64[np.ndarray, "*columns"] = field(compare=False, repr=False)
     person: Persons = field(default=None, compare=False, repr=False)
+    noise: Float64[np.ndarray, "*columns"] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, x: Float64[np.ndarray, "n d"], y: Float64[np.ndarray, "n"], person: Persons = None) -> Part:
-        """Return the rows with their digest."""
-        return cls(tuple(digest_of((x, y) if person is None else (x, y, person))), x, y, person)
+    def of(
+        cls,
+        x: Float64[np.ndarray, "n d"],
+        y: Float64[np.ndarray, "*columns"],
+        person: Persons = None,
+        noise: Float64[np.ndarray, "*columns"] | None = None,
+    ) -> Part:
+        """Return the rows with their digest. The noise follows from the outputs."""
+        return cls(tuple(digest_of((x, y) if person is None else (x, y, person))), x, y, person, noise)
+
+    def at(self, rows: Int64[np.ndarray, "m"]) -> Part:
+        """Return some of the rows."""
+        noise = None if self.noise is None else self.noise[rows]
+        return Part.of(self.x[rows], self.y[rows], of_rows(self.person, rows), noise)
+
+    def least_noise(self, theta: tuple[float, ...]) -> float:
+        """Return the variance of the noise of these outputs: where it differs between rows, the least."""
+        return float(np.exp(2 * theta[-1])) + (0.0 if self.noise is None else float(self.noise.min()))
+
+    @cached_property
+    def outputs(self) -> tuple[Part, ...]:
+        """The rows with each of their outputs: one, or one for each class."""
+        if self.noise is None:
+            return (self,)
+        columns = zip(*(np.ascontiguousarray(each.T) for each in (self.y, self.noise)), strict=True)
+        return tuple(Part((*self.digest, c), self.x, y, self.person, noise) for c, (y, noise) in enumerate(columns))
 
 
 def rows_of(site: Site, *, robust: bool) -> Measurements:
@@ -122,18 +153,72 @@ def experts_of(site: Site, ask: Agreed) -> list[Part]:
     if not np.array_equal(np.bincount(part), ask.counts):
         raise SiteFault(Fault.DATA_CHANGED, "the experts' numbers of rows have changed")
     units = (tuple(ask.mean.tolist()), tuple(ask.scale.tolist()), ask.y_mean, ask.y_scale)
-    return list(_in_units(Part.of(rows.x, rows.y, rows.person), part.tobytes(), units))
+    latent = _latent_units(rows, ask)
+    return list(_in_units(Part.of(rows.x, rows.y, rows.person), part.tobytes(), units, latent))
+
+
+def _latent_units(rows: Measurements, ask: Agreed) -> tuple[tuple[int, ...], tuple[float, ...]] | None:
+    """Return the places of the site's classes among all, and the origins of the outputs of these; None for amounts."""
+    sound = bool(rows.classes) == bool(ask.classes) and set(rows.classes) <= set(ask.classes)
+    sound &= len(set(ask.classes)) == len(ask.classes) == len(ask.class_means) <= MOST_CLASSES
+    if ask.classes:
+        sound &= max(np.abs(ask.class_means).max(), ask.y_scale, 1 / ask.y_scale) <= LARGEST_LOGIT
+        sound &= ask.y_mean == 0 and not ask.own_noise
+    if not sound:
+        raise SiteFault(Fault.MALFORMED_ASK, "the classes, or their units, do not fit the site's outputs")
+    return (
+        (tuple(places_of(rows.classes, ask.classes).tolist()), tuple(ask.class_means.tolist())) if ask.classes else None
+    )
+
+
+class OwnUnits(NamedTuple):
+    """A site's rows in units of its own.
+
+    Attributes
+    ----------
+    units : Units
+        The units.
+    latent : LatentUnits or None
+        Those of the outputs where these are classes; None for amounts.
+    part : Part
+        All rows, as one expert.
+    """
+
+    units: Units
+    latent: LatentUnits | None
+    part: Part
+
+
+def in_own_units(rows: Measurements) -> OwnUnits:
+    """Return the rows as one expert, in the units that they themselves have."""
+    if not rows.classes:
+        units = units_of(moments_of(rows.x, rows.y))
+        return OwnUnits(units, None, Part.of(units.inputs(rows.x), units.outputs(rows.y), rows.person))
+    units = units_of(moments_of(rows.x, np.zeros(rows.n)))
+    latent = latent_units(np.bincount(rows.y.astype(np.int64), minlength=len(rows.classes)))
+    outputs, noise = latent_outputs(rows.y.astype(np.int64), latent)
+    return OwnUnits(units, latent, Part.of(units.inputs(rows.x), outputs, rows.person, noise))
 
 
 @lru_cache(maxsize=16)  # a worker of a simulation answers for many sites
-def _in_units(rows: Part, part: bytes, units: tuple[tuple[float, ...], tuple[float, ...], float, float]) -> list[Part]:
+def _in_units(
+    rows: Part,
+    part: bytes,
+    units: tuple[tuple[float, ...], tuple[float, ...], float, float],
+    latent: tuple[tuple[int, ...], tuple[float, ...]] | None,
+) -> list[Part]:
     """Split the rows and convert them to common units. The same ask gets the same objects, so caches hold them once."""
     mean, scale, y_mean, y_scale = units
     common = Units(np.array(mean), np.array(scale), y_mean, y_scale)
-    x, y = common.inputs(rows.x), common.outputs(rows.y)
-    expert = np.frombuffer(part, np.int64)
-    of_expert = [expert == i for i in range(int(expert.max()) + 1)]
-    return [Part.of(x[own], y[own], of_rows(rows.person, own)) for own in of_expert]
+    x, expert = common.inputs(rows.x), np.frombuffer(part, np.int64)
+    if latent is None:
+        whole = Part((), x, common.outputs(rows.y), rows.person)
+    else:
+        outputs, noise = latent_outputs(
+            np.array(latent[0])[rows.y.astype(np.int64)], LatentUnits(np.array(latent[1]), y_scale)
+        )
+        whole = Part((), x, outputs, rows.person, noise)
+    return [whole.at(np.flatnonzero(expert == i)) for i in range(int(expert.max()) + 1)]
 
 
 @lru_cache(maxsize=16)
@@ -164,13 +249,13 @@ def kernel_for(text: str, d: int) -> Kernel:
 def learning_parts(rows: Part) -> list[Part]:
     """Return the neighborhoods that stand for the rows of an expert of nearest rows in the search."""
     places = neighborhoods(rows.x, np.random.default_rng(rows.digest))
-    return [Part.of(rows.x[own], rows.y[own], of_rows(rows.person, own)) for own in places]
+    return [rows.at(own) for own in places]
 
 
 @lru_cache(maxsize=512)  # p^2 numbers each; the cells of a table need the same ones
 def likelihood_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Evaluation:
-    """Return the log likelihood of one expert's outputs, with its derivatives."""
-    return evaluate(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y)
+    """Return the log likelihood of one expert's outputs, with its derivatives; of classes the sum over them."""
+    return evaluate(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y, rows.noise)
 
 
 @lru_cache(maxsize=64)  # a few numbers each; the cells of a table need the same ones
@@ -178,9 +263,9 @@ def best_fit_of(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64
     """Return the hyperparameters that fit a draw of the site's rows best, and the information of all rows on them."""
     n, kernel = len(own.y), kernel_for(text, own.x.shape[1])
     drawn = np.sort(np.random.default_rng(own.digest).permutation(n)[:_OWN_FIT_ROWS])
-    x, y = own.x[drawn], own.y[drawn]
-    optima = [fit_one(kernel, x, y, np.append(params, START_LOG_SIGMA)) for params in kernel.starts()]
-    evaluations = [evaluate(kernel, theta, x, y) for theta in optima]
+    x, y, noise = own.x[drawn], own.y[drawn], None if own.noise is None else own.noise[drawn]
+    optima = [fit_one(kernel, x, y, np.append(params, START_LOG_SIGMA), noise=noise) for params in kernel.starts()]
+    evaluations = [evaluate(kernel, theta, x, y, noise) for theta in optima]
     best = max(range(len(evaluations)), key=lambda place: evaluations[place].value)
     information = evaluations[best].information * (n / len(drawn))
     return optima[best], information[np.triu_indices(len(information))]
@@ -188,7 +273,7 @@ def best_fit_of(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64
 
 @lru_cache(maxsize=8)  # up to 64 MB each
 def expert_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Expert:
-    """Return the Gaussian process of one expert's rows, factorized.
+    """Return the Gaussian process of one expert's rows, factorized; of classes, of one of `Part.outputs`.
 
     Raises
     ------
@@ -196,7 +281,7 @@ def expert_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Expert:
         If the rows cannot be factorized with these hyperparameters.
     """
     try:
-        return Expert(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y)
+        return Expert(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y, rows.noise)
     except ValueError as error:
         raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
 
@@ -204,7 +289,7 @@ def expert_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Expert:
 @lru_cache(maxsize=2)  # as large as the rows
 def nearest_rows_of(rows: Part, kernel: str, theta: tuple[float, ...], m: int) -> NearestRows:
     """Return the expert that predicts a point from its m nearest rows."""
-    return NearestRows(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y, m)
+    return NearestRows(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y, m, rows.noise)
 
 
 @lru_cache(maxsize=64)  # a few numbers each
@@ -226,7 +311,9 @@ def own_noise_of(parts: tuple[Part, ...], kernel: str, theta: tuple[float, ...])
 def rows_left_out(rows: Part, kernel: str, theta: tuple[float, ...], local: int) -> LeftOut:
     """Predict rows of an expert without themselves: all of them, or if nearest rows predict (`local`) some."""
     if local:
-        return nearest_rows_of(rows, kernel, theta, local).left_out(np.random.default_rng(rows.digest), rows.person)
+        # The same rows for all outputs of a row: their digests differ in what follows the content's.
+        rng = np.random.default_rng(rows.digest[:_DIGEST_WORDS])
+        return nearest_rows_of(rows, kernel, theta, local).left_out(rng, rows.person)
     return expert_of(rows, kernel, theta).left_out(rows.person)
 
 

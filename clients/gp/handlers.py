@@ -13,11 +13,13 @@ from jaxtyping import Float64
 
 from clients.dispatch import answers
 from clients.gp.alone import errors_alone
+from clients.gp.classes import losses_by_sharpness, probabilities_left_out
 from clients.gp.experts import (
     Part,
     best_fit_of,
     draw_rows,
     experts_of,
+    in_own_units,
     kernel_for,
     learning_parts,
     likelihood_of,
@@ -27,13 +29,15 @@ from clients.gp.experts import (
     rows_left_out,
     rows_of,
 )
-from clients.gp.point_answers import PointSetup, predict_points
+from clients.gp.point_answers import PointSetup, class_by_class, predict_points, rounded
 from clients.gp.shared_rows import shared_rows_of
 from clients.site import Site
 from numerics.gp.calibration import histogram
+from numerics.gp.dirichlet import LatentUnits
 from numerics.gp.gates.network import Network
 from numerics.gp.likelihood import theta_bounds
-from numerics.gp.moments import moments_of, units_of
+from numerics.gp.moments import moments_of
+from numerics.shared.classification import log_losses
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import (
     CONSENTS,
@@ -54,6 +58,7 @@ from protocols.gp.payloads import (
     Evaluate,
     Inputs,
     Likelihood,
+    Losses,
     Moments,
     Predict,
     PredictAlone,
@@ -61,6 +66,7 @@ from protocols.gp.payloads import (
     Residuals,
     Rows,
     Share,
+    Sharpen,
     Slope,
     Survey,
     Train,
@@ -87,11 +93,11 @@ def survey(ask: Survey, site: Site) -> Moments:
     if ask.max_rows < 1 or not (ask.local == 0 or FEWEST_NEAREST <= ask.local <= MOST_NEAREST):
         raise SiteFault(Fault.MALFORMED_ASK, "max_rows is below 1, or local out of range")
     with single_threaded():
-        moments = moments_of(rows.x, rows.y, parts_of(rows, site, ask))
+        part = parts_of(rows, site, ask)
+        moments = moments_of(rows.x, np.zeros(rows.n) if rows.classes else rows.y, part)
         theta = information = np.zeros(0)
-        if ask.fit:
-            units = units_of(moments)
-            theta, information = best_fit_of(ask.kernel, Part.of(units.inputs(rows.x), units.outputs(rows.y)))
+        if ask.fit and len(rows.classes) != 1:
+            theta, information = best_fit_of(ask.kernel, in_own_units(rows).part)
     return Moments(
         features=rows.features,
         counts=moments.counts,
@@ -104,6 +110,13 @@ def survey(ask: Survey, site: Site) -> Moments:
         consents=tuple(key for key in CONSENTS if site.consents.allows(key)),
         left_out=site.shard.n - rows.n,
         nearest=nearest_of(rows, ask),
+        classes=rows.classes,
+        class_counts=np.stack(
+            [np.bincount(part[rows.y == place], minlength=len(moments.counts)) for place in range(len(rows.classes))],
+            axis=1,
+        )
+        if rows.classes
+        else np.zeros((len(moments.counts), 0), np.int64),
     )
 
 
@@ -124,6 +137,7 @@ def _experts(ask: Agreed, site: Site) -> list[Part]:
     _commit_to_rows(ask, site)
     _commit_to(site, "noise", ask.own_noise)
     _commit_to(site, "units", ask.mean, ask.scale, ask.y_mean, ask.y_scale)
+    _commit_to(site, "classes", ask.classes, ask.class_means)
     return experts_of(site, ask)
 
 
@@ -157,16 +171,27 @@ def evaluate(ask: Evaluate, site: Site) -> Likelihood:
 
 @answers(Validate)
 def validate(ask: Validate, site: Site) -> Errors:
-    """Answer with the squared errors of rows left out for each candidate, summed over the site's experts."""
+    """Answer with the errors of rows left out for each candidate, summed over the site's experts."""
     experts, candidates = _experts(ask, site), _candidates(ask, site)
     local, squares = nearest_of(rows_of(site, robust=ask.robust), ask), np.full(len(candidates), -NO_VALUE)
     with single_threaded():
         for c, candidate in enumerate(candidates):
             with contextlib.suppress(np.linalg.LinAlgError, SiteFault):
-                errors = [rows_left_out(rows, ask.kernel, candidate, local).errors for rows in experts]
-                total = float(np.sum(np.square(np.concatenate(errors))))
+                total = _error_left_out(experts, ask, candidate, local)
                 squares[c] = total if np.isfinite(total) else -NO_VALUE
     return Errors(squares)
+
+
+def _error_left_out(experts: list[Part], ask: Validate, theta: tuple[float, ...], local: int) -> float:
+    """Return the sum of squared errors of rows left out, or where outputs are classes of their log losses."""
+    if not ask.classes:
+        errors = [rows_left_out(rows, ask.kernel, theta, local).errors for rows in experts]
+        return float(np.sum(np.square(np.concatenate(errors))))
+    units, total = LatentUnits(ask.class_means, ask.y_scale), 0.0
+    for rows in experts:
+        probabilities, own = probabilities_left_out(rows, ask.kernel, theta, local, units)
+        total += float(log_losses(probabilities(1.0), own).sum())
+    return total
 
 
 def _candidates(ask: Evaluate | Validate, site: Site) -> list[tuple[float, ...]]:
@@ -218,6 +243,8 @@ def share(ask: Share, site: Site) -> Rows:
         raise SiteFault(Fault.ROWS_NOT_ALLOWED)
     _commit_to(site, "number of rows shared", ask.rows)
     experts = _experts(ask, site)
+    if ask.classes:
+        raise SiteFault(Fault.MALFORMED_ASK, "rows whose outputs are classes")
     if not 0 <= ask.rows <= site.policy.private_limit(max(1, site.shard.n // 2)):
         raise SiteFault(Fault.MALFORMED_ASK, "the number of rows is negative, or more than half of them")
     places = _shared_places(site, experts, ask.rows)
@@ -247,6 +274,8 @@ def disclose(ask: Disclose, site: Site) -> Inputs:
 def calibrate(ask: Calibrate, site: Site) -> Residuals:
     """Answer with the number of leave-one-out residuals by size, summed over the site's experts."""
     experts = _experts(ask, site)
+    if ask.classes:
+        raise SiteFault(Fault.MALFORMED_ASK, "residuals of classes")
     theta = _checked_theta(ask.theta, ask.kernel, ask)
     _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
     local, common = nearest_of(rows_of(site, robust=ask.robust), ask), float(np.exp(2 * theta[-1]))
@@ -256,6 +285,20 @@ def calibrate(ask: Calibrate, site: Site) -> Residuals:
     # The center takes the noise of an observation for the common one, wherever it is.
     more = common - float(np.exp(2 * own[-1])) if ask.own_noise else 0.0
     return Residuals(histogram(np.concatenate([each.errors / np.sqrt(each.variances + more) for each in left_out])))
+
+
+@answers(Sharpen)
+def sharpen(ask: Sharpen, site: Site) -> Losses:
+    """Answer with the log losses of rows left out by the sharpness of their probabilities, summed over the experts."""
+    experts = _experts(ask, site)
+    theta = _checked_theta(ask.theta, ask.kernel, ask)
+    _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
+    if not ask.classes:
+        raise SiteFault(Fault.MALFORMED_ASK, "the sharpness of amounts")
+    local = nearest_of(rows_of(site, robust=ask.robust), ask)
+    with single_threaded():
+        losses = losses_by_sharpness(experts, ask.kernel, theta, local, LatentUnits(ask.class_means, ask.y_scale))
+    return Losses(rounded(losses))
 
 
 def _own_theta(
@@ -282,8 +325,8 @@ def predict(ask: Predict, site: Site) -> Predictions:
         raise SiteFault(Fault.TOO_MANY_QUERIES)
     local = nearest_of(rows_of(site, robust=ask.robust), ask)
     if len(ask.shared_y):
-        if local:
-            raise SiteFault(Fault.MALFORMED_ASK, "shared rows for an expert of nearest rows")
+        if local or ask.classes:
+            raise SiteFault(Fault.MALFORMED_ASK, "shared rows for an expert of nearest rows, or of classes")
         experts = _with_shared(experts, ask, site)
     kernel, landmark_offsets = kernel_for(ask.kernel, len(ask.mean)), np.zeros((0, len(ask.mean)))
     with single_threaded():
@@ -295,7 +338,10 @@ def predict(ask: Predict, site: Site) -> Predictions:
             lengths = kernel.lengths(np.array(theta[:-1]))
             landmark_offsets = offsets(ask.landmarks, lengths, ask.seed, ask.varies.astype(np.float64))
         setup = PointSetup(ask.kernel, own, landmark_offsets, len(ask.shared_y), local, ask.joint)
-        found = [predict_points(rows, points, setup, site) for rows, points in zip(experts, ask.points, strict=True)]
+        found = [
+            class_by_class([predict_points(each, points, setup, site) for each in rows.outputs])
+            for rows, points in zip(experts, ask.points, strict=True)
+        ]
     return Predictions(
         tuple(each.mean for each in found),
         tuple(each.explained for each in found),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
-from jaxtyping import Float16, Float32, Float64
+from jaxtyping import Float16, Float32, Float64, Shaped
 
 from clients.gp.experts import Part, expert_of, kernel_for, nearest_rows_of
 from clients.gp.shard import lone_queries
@@ -61,8 +62,31 @@ class PointAnswers:
     further_unknown: Float16[np.ndarray, "q T"]
 
 
+def class_by_class(answers: Sequence[PointAnswers]) -> PointAnswers:
+    """Return the answers about all outputs, a point's after each other; of one output as they are."""
+    if len(answers) == 1:
+        return answers[0]
+
+    def interleaved(name: str) -> Shaped[np.ndarray, "..."]:
+        arrays = np.stack([getattr(each, name) for each in answers], axis=1)
+        return arrays.reshape(-1, *arrays.shape[2:])
+
+    return PointAnswers(**{each.name: interleaved(each.name) for each in fields(PointAnswers)})
+
+
+def rounded(values: Float64[np.ndarray, "n"], digits: int = 3) -> Float64[np.ndarray, "n"]:
+    """Return values with so many significant digits.
+
+    Examples
+    --------
+    >>> rounded(np.array([12345.0, 0.0]))
+    array([12300.,     0.])
+    """
+    return np.array([float(f"{each:.{digits}g}") for each in values.tolist()])
+
+
 def predict_points(rows: Part, points: Float64[np.ndarray, "q d"], setup: PointSetup, site: Site) -> PointAnswers:
-    """Return an expert's answers about some points. Without points, the expert is not factorized."""
+    """Return an expert's answers about one output at some points. Without points, the expert is not factorized."""
     D = len(setup.offsets)
     if not len(points):
         widths = sizes(D) if setup.joint else (0, 0)
@@ -76,12 +100,15 @@ def predict_points(rows: Part, points: Float64[np.ndarray, "q d"], setup: PointS
         return PointAnswers(
             exact.mean, exact.explained, *_on_the_wire(exact.directions, further.mean, pack(further.unknown))
         )
-    noise = float(np.exp(2 * setup.theta[-1]))
+    noise = rows.least_noise(setup.theta)
     prior = kernel_for(setup.kernel, rows.x.shape[1]).diagonal(np.array(setup.theta[:-1]), points)
     least = rows_that_hold(int(FEWEST_ROWS), rows.person)
     answer = _protected(exact, prior, noise, site, least)
     # No outputs with this sum of squares have a larger mean: the center would refuse one that only rounding has made.
-    largest = np.sqrt(answer.explained * float(rows.y @ rows.y) / noise)
+    squares, floor = float(rows.y @ rows.y), noise
+    if rows.noise is not None:
+        squares, floor = float(np.sum(rows.y**2 / rows.noise)), 1.0
+    largest = np.sqrt(answer.explained * squares / floor)
     known = (answer.explained > 0) & (exact.rows >= least)
     few = (further.rows < least) | ~known
     around, covariances = coarse_further(

@@ -9,8 +9,10 @@ import numpy as np
 from clients.data import DataError, Table, cell_name, load, setting
 from clients.data.columns import Tables, check_alike
 from clients.data.regression import input_names, regression_rows
+from clients.data.target import check_targets
 from numerics.gp.measurements import Measurements
 from protocols.gp.payloads import LARGEST
+from protocols.gp.settings import Settings
 
 
 def open_shard(config: Mapping[str, object]) -> Measurements:
@@ -31,8 +33,9 @@ def open_shard(config: Mapping[str, object]) -> Measurements:
 
 
 def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
-    """Refuse tables of sites that cannot learn together: every site needs the target and the same inputs."""
+    """Refuse tables of sites that cannot learn together: all need the same inputs, and the same kind of target."""
     check_alike(tables, lambda table: input_names(table, config))
+    check_targets(tables, config, Settings.tasks)
 
 
 def measurements_of(table: Table, config: Mapping[str, object]) -> Measurements:
@@ -46,7 +49,7 @@ def measurements_of(table: Table, config: Mapping[str, object]) -> Measurements:
     >>> measurements_of(table, {"target": "depth"}).features
     ('x',)
     """
-    rows = regression_rows(table, config)
+    rows = regression_rows(table, config, Settings.tasks)
     for name, values in zip((*rows.features, setting(config, "target")), (*rows.x.T, rows.y), strict=True):
         large = np.flatnonzero(np.abs(values) > LARGEST)
         if len(large):
@@ -54,7 +57,7 @@ def measurements_of(table: Table, config: Mapping[str, object]) -> Measurements:
                 f"{cell_name(table, name, int(large[0]))}: is beyond {LARGEST:g}, too large to calculate with",
                 "not-finite",
             )
-    return Measurements(rows.x, rows.y, rows.features, person=rows.person)
+    return Measurements(rows.x, rows.y, rows.features, person=rows.person, classes=rows.classes)
 
 
 def lone_queries(n_rows: int) -> int:

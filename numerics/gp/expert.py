@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, Int64
 from scipy.linalg import lapack, solve_triangular
 
 from numerics.gp.kernels import Kernel
@@ -61,10 +61,13 @@ class LeftOut(NamedTuple):
         ``(n,)`` outputs minus their predictions.
     variances : ndarray
         ``(n,)`` variances that the model gives the errors, noise included.
+    rows : ndarray
+        ``(n,)`` places of these rows among the expert's.
     """
 
     errors: Float64[np.ndarray, "n"]
     variances: Float64[np.ndarray, "n"]
+    rows: Int64[np.ndarray, "n"]
 
     @property
     def residuals(self) -> Float64[np.ndarray, "n"]:
@@ -83,6 +86,8 @@ class Expert:
         The kernel's parameters and, last, the logarithm of the noise's standard deviation.
     x, y : ndarray
         ``(n, d)`` and ``(n,)`` rows in standardized units, ``n >= 1``.
+    noise : ndarray, optional
+        ``(n,)`` known variances of the rows' own noise, beside that of theta.
 
     Raises
     ------
@@ -107,9 +112,10 @@ class Expert:
         theta: Float64[np.ndarray, "p"],
         x: Float64[np.ndarray, "n d"],
         y: Float64[np.ndarray, "n"],
+        noise: Float64[np.ndarray, "n"] | None = None,
     ) -> None:
         self.kernel, self.params, self.x, self.y = kernel, theta[:-1], x, y
-        self._factor = factor(kernel, theta, x)
+        self._factor = factor(kernel, theta, x, noise)
         self._whitened = solve_triangular(self._factor, y, lower=True, check_finite=False)
 
     def predict(self, points: Float[np.ndarray, "q d"]) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q"]]:
@@ -158,7 +164,7 @@ class Expert:
                 rows = np.flatnonzero(number == several)
                 covariance = np.linalg.inv(lower[:, rows].T @ lower[:, rows])
                 errors[rows], variances[rows] = covariance @ weights[rows], covariance.diagonal()
-        return LeftOut(errors, variances)
+        return LeftOut(errors, variances, np.arange(len(self.y)))
 
     def _prediction(
         self, points: Float64[np.ndarray, "q d"]

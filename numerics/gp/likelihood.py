@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.linalg import lapack
 
-from numerics.gp.kernels import Kernel
+from numerics.gp.kernels import Gram, Kernel
 
 SIGMA_BOUNDS = (1e-3, 1e3)
 """Bounds of sigma, the standard deviation of the noise."""
@@ -72,8 +72,12 @@ def theta_bounds(kernel: Kernel) -> Float64[np.ndarray, "p 2"]:
     return np.vstack([kernel.bounds(), np.log([SIGMA_BOUNDS])])
 
 
-def factor(kernel: Kernel, theta: _Theta, x: _Rows) -> Float64[np.ndarray, "n n"]:
+def factor(
+    kernel: Kernel, theta: _Theta, x: _Rows, noise: Float64[np.ndarray, "n"] | None = None
+) -> Float64[np.ndarray, "n n"]:
     """Compute the lower Cholesky factor ``(n, n)`` of Z at the rows x, with jitter if rounding requires it.
+
+    `noise` are the known variances of the rows' own noise, beside that of theta.
 
     Raises
     ------
@@ -86,10 +90,17 @@ def factor(kernel: Kernel, theta: _Theta, x: _Rows) -> Float64[np.ndarray, "n n"
     >>> factor(SquaredExponential(1), np.log([1.0, 3.0, 4.0]), np.zeros((1, 1)))
     array([[5.]])
     """
-    return _cholesky(kernel.gram(theta[:-1], x).matrix, np.exp(2.0 * theta[-1]))
+    common = np.exp(2.0 * theta[-1])
+    return _cholesky(kernel.gram(theta[:-1], x).matrix, common if noise is None else common + noise)
 
 
-def evaluate(kernel: Kernel, theta: _Theta, x: _Rows, y: Float64[np.ndarray, "n"]) -> Evaluation:
+def evaluate(
+    kernel: Kernel,
+    theta: _Theta,
+    x: _Rows,
+    y: Float64[np.ndarray, "*columns"],
+    noise: Float64[np.ndarray, "n k"] | None = None,
+) -> Evaluation:
     """Evaluate the log marginal likelihood of one expert (Jalali and Kasneci 2022, eq. 1) with its derivatives.
 
     Parameters
@@ -99,7 +110,10 @@ def evaluate(kernel: Kernel, theta: _Theta, x: _Rows, y: Float64[np.ndarray, "n"
     theta : ndarray
         ``(p,)``.
     x, y : ndarray
-        ``(n, d)`` inputs and ``(n,)`` outputs, standardized; n at least 1.
+        ``(n, d)`` inputs and ``(n,)`` outputs, standardized; n at least 1. Or ``(n, k)`` outputs of k functions, whose
+        likelihoods are summed.
+    noise : ndarray, optional
+        ``(n, k)`` known variances of the noise of these outputs, beside that of theta.
 
     Returns
     -------
@@ -114,11 +128,25 @@ def evaluate(kernel: Kernel, theta: _Theta, x: _Rows, y: Float64[np.ndarray, "n"
     >>> round(evaluate(SquaredExponential(1), theta, np.zeros((1, 1)), np.zeros(1)).value, 3)
     -0.919
     """
-    gram, noise = kernel.gram(theta[:-1], x), np.exp(2.0 * theta[-1])
+    gram, common = kernel.gram(theta[:-1], x), float(np.exp(2.0 * theta[-1]))
     try:
-        L = _cholesky(gram.matrix, noise)
+        if noise is None:
+            return _evaluate(gram, common, y, _cholesky(gram.matrix, common))
+        of_each = [
+            _evaluate(gram, common, np.ascontiguousarray(column), _cholesky(gram.matrix, common + own))
+            for column, own in zip(y.T, noise.T, strict=True)
+        ]
     except np.linalg.LinAlgError:
         return Evaluation(-np.inf, np.zeros(len(theta)), np.zeros((len(theta), len(theta))))
+    return Evaluation(
+        sum(each.value for each in of_each),
+        np.sum([each.gradient for each in of_each], axis=0),
+        np.sum([each.information for each in of_each], axis=0),
+    )
+
+
+def _evaluate(gram: Gram, noise: float, y: Float64[np.ndarray, "n"], L: Float64[np.ndarray, "n n"]) -> Evaluation:
+    """Evaluate one function's outputs; L is the factor of Z, and `noise` the variance of theta's noise."""
     a = lapack.dpotrs(L, y, lower=1)[0]
     value = -0.5 * float(y @ a) - float(np.log(np.diagonal(L)).sum()) - 0.5 * len(y) * _LOG_2PI
 
@@ -133,9 +161,10 @@ def evaluate(kernel: Kernel, theta: _Theta, x: _Rows, y: Float64[np.ndarray, "n"
 def fit_one(
     kernel: Kernel,
     x: _Rows,
-    y: Float64[np.ndarray, "n"],
+    y: Float64[np.ndarray, "*columns"],
     start: _Theta | None = None,
     *,
+    noise: Float64[np.ndarray, "n k"] | None = None,
     rows: int | None = None,
     rng: np.random.Generator | None = None,
     evaluations: int = 60,
@@ -146,8 +175,8 @@ def fit_one(
     ----------
     kernel : Kernel
         Kernel of d inputs.
-    x, y : ndarray
-        ``(n, d)`` inputs and ``(n,)`` outputs, standardized; n at least 1.
+    x, y, noise : ndarray
+        As in `evaluate`.
     start : ndarray, optional
         ``(p,)`` start; by default `start_theta`.
     rows : int, optional
@@ -182,10 +211,10 @@ def fit_one(
         if rng is None:
             raise ValueError("rows can be drawn only with a random generator")
         sample = np.sort(rng.choice(len(y), rows, replace=False))
-        x, y = x[sample], y[sample]
+        x, y, noise = x[sample], y[sample], None if noise is None else noise[sample]
 
     def loss(theta: _Theta) -> tuple[float, _Theta]:
-        at = evaluate(kernel, theta, x, y)
+        at = evaluate(kernel, theta, x, y, noise)
         value = -at.value / len(y) if np.isfinite(at.value) else _UNREACHABLE
         return value, -at.gradient / len(y)
 
@@ -202,8 +231,10 @@ def fit_one(
     return theta
 
 
-def _cholesky(matrix: Float64[np.ndarray, "n n"], noise: float) -> Float64[np.ndarray, "n n"]:
-    """Compute the lower Cholesky factor of ``matrix + noise I``."""
+def _cholesky(
+    matrix: Float64[np.ndarray, "n n"], noise: float | Float64[np.ndarray, "n"]
+) -> Float64[np.ndarray, "n n"]:
+    """Compute the lower Cholesky factor of ``matrix + noise I``, or with a noise of each row."""
     unit = float(np.trace(matrix)) / len(matrix)
     for jitter in _JITTERS:
         # LAPACK stores columns; the transpose of a symmetric matrix avoids a second copy.

@@ -26,7 +26,7 @@ class Measurements:
     x : ndarray
         ``(n, d)`` inputs, finite.
     y : ndarray
-        ``(n,)`` outputs, finite.
+        ``(n,)`` outputs, finite; the places of classes in `classes`.
     features : tuple of str
         Names of the d inputs.
     part : ndarray or None
@@ -34,6 +34,8 @@ class Measurements:
         itself.
     person : ndarray or None
         ``(n,)`` numbers of the persons that the rows are about; None: every row is about another one.
+    classes : tuple of str
+        Classes that the outputs have, in order; none: they are amounts.
 
     Examples
     --------
@@ -46,6 +48,7 @@ class Measurements:
     features: tuple[str, ...]
     part: Int64[np.ndarray, "n"] | None = None
     person: Persons = field(default=None, metadata=OPTIONAL)
+    classes: tuple[str, ...] = ()
 
     @property
     def n(self) -> int:
@@ -57,13 +60,15 @@ class Measurements:
         """``(n, d + 1)`` mask of inputs beyond `INPUT_LIMIT` deviations from their median, and outputs beyond `LIMIT`.
 
         The deviation is 1.4826 times the median absolute deviation from the median, which no wrong cell changes much.
-        None is outlying in a column in which most are equal.
+        None is outlying in a column in which most are equal, and no class is.
         """
         columns = np.column_stack([self.x, self.y])
         distance = np.abs(columns - np.median(columns, axis=0))
         usual = _NORMAL * np.median(distance, axis=0)
         limits = np.append(np.full(self.x.shape[1], INPUT_LIMIT), LIMIT)
-        return np.asarray((distance > limits * usual) & (usual > 0))
+        outlying = np.asarray((distance > limits * usual) & (usual > 0))
+        outlying[:, -1] &= not self.classes
+        return outlying
 
     @property
     def outliers(self) -> Bool[np.ndarray, "n"]:
@@ -98,7 +103,8 @@ class Measurements:
         usual[rng.permutation(np.flatnonzero(usual))[:more]] = False
         # An expert may lose all its rows; numbers stay without gaps.
         part = None if self.part is None else np.unique(self.part[usual], return_inverse=True)[1].astype(np.int64)
-        return Measurements(self.x[usual], self.y[usual], self.features, part, of_rows(self.person, usual))
+        person = of_rows(self.person, usual)
+        return Measurements(self.x[usual], self.y[usual], self.features, part, person, self.classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +118,12 @@ class Queries:
     features : tuple of str
         Names of the d inputs.
     y : ndarray or None
-        ``(t,)`` measured outputs, with which predictions are evaluated; None if they are unknown.
+        ``(t,)`` measured outputs, with which predictions are evaluated; the places of classes in `classes`. None if
+        they are unknown.
     names : ndarray or None
         ``(t,)`` names of the points; None for their numbers.
+    classes : tuple of str
+        Classes that the outputs may have, in order; none: they are amounts, or unknown.
 
     Examples
     --------
@@ -126,3 +135,4 @@ class Queries:
     features: tuple[str, ...]
     y: Float64[np.ndarray, "t"] | None = None
     names: Shaped[np.ndarray, "t"] | None = None
+    classes: tuple[str, ...] = ()

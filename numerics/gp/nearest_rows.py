@@ -42,6 +42,8 @@ class NearestRows:
         ``(n, d)`` and ``(n,)`` rows in standardized units.
     m : int
         Number of rows that predict a point.
+    noise : ndarray, optional
+        ``(n,)`` known variances of the rows' own noise, beside that of theta.
 
     Examples
     --------
@@ -59,11 +61,13 @@ class NearestRows:
         x: Float64[np.ndarray, "n d"],
         y: Float64[np.ndarray, "n"],
         m: int,
+        noise: Float64[np.ndarray, "n"] | None = None,
     ) -> None:
         from scipy.spatial import cKDTree  # which only a site of many rows needs
 
         self.kernel, self.params, self.x, self.y = kernel, theta[:-1], x, y
-        self._noise, self._m = float(np.exp(2 * theta[-1])), min(m, len(y))
+        common = float(np.exp(2 * theta[-1]))
+        self._noise, self._m = np.full(len(y), common) if noise is None else common + noise, min(m, len(y))
         self._lengths = kernel.lengths(self.params)
         scaled = x / self._lengths
         self._tree = (
@@ -118,8 +122,8 @@ class NearestRows:
 
     def _left_out_from(self, rows: Int64[np.ndarray, "r"], near: Int64[np.ndarray, "r m"]) -> LeftOut:
         found = self._predict(self.x[rows], near, np.zeros((0, self.x.shape[1])))
-        variance = self.kernel.diagonal(self.params, self.x[rows]) - found.explained + self._noise
-        return LeftOut(self.y[rows] - found.mean, variance)
+        variance = self.kernel.diagonal(self.params, self.x[rows]) - found.explained + self._noise[rows]
+        return LeftOut(self.y[rows] - found.mean, variance, rows)
 
     def _nearest(self, points: Float64[np.ndarray, "q d"], count: int) -> Int64[np.ndarray, "q count"]:
         if self._tree is None:
@@ -152,7 +156,7 @@ class NearestRows:
         sets = np.concatenate([self.x[near], points[:, None], points[:, None] + offsets], axis=1)
         joint, m = self.kernel.batch(self.params, sets), near.shape[1]
         own = joint[:, :m, :m]
-        np.einsum("qmm->qm", own)[...] += self._noise + _JITTER * joint[:, m, m, None]
+        np.einsum("qmm->qm", own)[...] += self._noise[near] + _JITTER * joint[:, m, m, None]
         return joint, own
 
 

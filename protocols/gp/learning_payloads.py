@@ -36,6 +36,11 @@ class Moments(Payload):
         (`numerics.gp.measurements.Measurements.without_outliers`).
     nearest : int
         How many of its rows predict a point: those nearest to it; 0: all rows of an expert.
+    classes : tuple of str
+        Classes that the outputs have, in order; none: the outputs are amounts. The moments of outputs that are classes
+        are 0.
+    class_counts : ndarray
+        Number of each expert's rows of each of these classes.
     """
 
     features: tuple[str, ...]
@@ -49,6 +54,8 @@ class Moments(Payload):
     consents: tuple[str, ...]
     left_out: int = 0
     nearest: int = 0
+    classes: tuple[str, ...] = ()
+    class_counts: Int64[np.ndarray, "_ k"] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,11 @@ class Agreed(Payload):
     own_noise : bool
         Whether the site predicts with the noise of its own that fits its rows best, instead of the common one
         (``gp.noise``, `numerics.gp.own_noise`).
+    classes : tuple of str
+        Classes of all sites, in order; none: the outputs are amounts. Each class is an output of its own
+        (`numerics.gp.dirichlet`), and `y_scale` the unit of all of them.
+    class_means : ndarray
+        Origin of the output of each class: with them, the sites learn about how frequent the classes are.
     """
 
     max_rows: int
@@ -110,11 +122,13 @@ class Agreed(Payload):
     robust: bool = field(default=False, kw_only=True)
     local: int = field(default=0, kw_only=True)
     own_noise: bool = field(default=False, kw_only=True)
+    classes: tuple[str, ...] = field(default=(), kw_only=True)
+    class_means: Float64[np.ndarray, "k"] = field(default_factory=lambda: np.zeros(0), kw_only=True)
 
 
 @dataclass(frozen=True)
 class Likelihood(Payload, summed=True):
-    """To the center: for each candidate, sums over the site's experts (Jalali and Kasneci 2022, eq. 1).
+    """To the center: for each candidate, sums over the site's experts (Jalali and Kasneci 2022, eq. 1) and classes.
 
     Of a site whose expert predicts from nearest rows, sums over `numerics.gp.nearest_rows.neighborhoods`.
 
@@ -161,8 +175,8 @@ class Errors(Payload, summed=True):
     ----------
     squares : ndarray
         Sum of squared leave-one-out errors, in the common units, over the rows of the site's experts; of an expert of
-        nearest rows over some of them (`numerics.gp.nearest_rows`). Minus `protocols.gp.payloads.NO_VALUE` where it
-        cannot be computed.
+        nearest rows over some of them (`numerics.gp.nearest_rows`). Of classes, sum of log losses. Minus
+        `protocols.gp.payloads.NO_VALUE` where it cannot be computed.
     """
 
     squares: Float64[np.ndarray, "c"]
@@ -208,6 +222,43 @@ class Residuals(Payload, summed=True):
 @dataclass(frozen=True)
 class Calibrate(Agreed, answer=Residuals):
     """To sites, once, with the last ask: asks for the sizes of the residuals that the hyperparameters leave.
+
+    Attributes
+    ----------
+    kernel : str
+        As in `Survey`.
+    theta : ndarray
+        The hyperparameters.
+    """
+
+    kernel: str
+    theta: Float64[np.ndarray, "p"]
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1}
+
+
+@dataclass(frozen=True)
+class Losses(Payload, summed=True):
+    """To the center: how surely the site's rows may be predicted, where outputs are classes.
+
+    Sums over the site's rows. With crafted hyperparameters they are sums of log losses of made-up probabilities, which
+    tell how many rows have which class at most; those numbers are in `Moments`.
+
+    Attributes
+    ----------
+    losses : ndarray
+        Sum of the log losses of rows that are predicted without themselves, for each of
+        `numerics.gp.dirichlet.SHARPNESS`, to three digits.
+    """
+
+    losses: Float64[np.ndarray, "21"]
+
+
+@dataclass(frozen=True)
+class Sharpen(Agreed, answer=Losses):
+    """To sites, once, with the last ask, where outputs are classes: asks how sure probabilities may be.
 
     Attributes
     ----------

@@ -28,10 +28,12 @@ from protocols.gp.learning_payloads import (
     Evaluate,
     Inputs,
     Likelihood,
+    Losses,
     Moments,
     Residuals,
     Rows,
     Share,
+    Sharpen,
     Slope,
     Survey,
     Train,
@@ -43,6 +45,7 @@ __all__ = [
     "CONSENTS",
     "FEWEST_IN_GROUP",
     "LARGEST",
+    "LARGEST_LOGIT",
     "MOST_ANSWERS",
     "MOST_CANDIDATES",
     "MOST_EXPERTS",
@@ -61,6 +64,7 @@ __all__ = [
     "Evaluate",
     "Inputs",
     "Likelihood",
+    "Losses",
     "Moments",
     "Predict",
     "PredictAlone",
@@ -68,6 +72,7 @@ __all__ = [
     "Residuals",
     "Rows",
     "Share",
+    "Sharpen",
     "Slope",
     "Survey",
     "Train",
@@ -92,6 +97,8 @@ MOST_HIDDEN = 10_000
 """Largest number of hidden units of a gate's network."""
 LARGEST = 1e50
 """Largest coordinate or output: beyond it, squares and their sums would overflow."""
+LARGEST_LOGIT = 50.0
+"""Largest origin or unit of the output of a class: logarithms of shares are far smaller."""
 CONSENTS = ("allow-gate-training", "allow-inputs", "allow-rows")
 """What a site may allow in its own configuration: `Train`, `Disclose` and `Share`."""
 NO_VALUE = -LARGEST_TERM

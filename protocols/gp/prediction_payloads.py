@@ -16,6 +16,9 @@ from protocols.wire.payload import Payload
 class Predictions(Payload):
     """To the center: predictions of each of the site's experts at its points, in the common units.
 
+    Where outputs are classes, every point has one prediction for each class, in the order of the classes; with a
+    hundred rows around it they tell how many have which class, and rounding hides the last of them.
+
     Attributes
     ----------
     mean : tuple of ndarray
@@ -87,6 +90,8 @@ class Predict(Agreed, answer=Predictions):
 class ErrorsAlone(Payload):
     """To the center: how well the site predicts test points by its own rows alone, in sums over groups of points.
 
+    Where outputs are classes, the sums are of log losses.
+
     The site uses hyperparameters that fit its own rows, so none are of the center's choice. The sums are rounded to
     three digits. A CENTER THAT MAKES UP THE POINTS OF A GROUP, all at one place, learns the site's prediction there: of
     25 places in a run at most, and rounded as every prediction is.
@@ -94,7 +99,7 @@ class ErrorsAlone(Payload):
     Attributes
     ----------
     squares : ndarray
-        ``(g,)`` sums of squared errors, in the common units; point i is in group ``i % g``.
+        ``(g,)`` sums of squared errors, in the common units, or of log losses; point i is in group ``i % g``.
     """
 
     squares: Float64[np.ndarray, "g"]
@@ -111,7 +116,7 @@ class PredictAlone(Agreed, answer=ErrorsAlone):
     kernel : str
         As in `Survey`.
     points, outputs : ndarray
-        ``(t, d)`` and ``(t,)`` test points, in the common units.
+        ``(t, d)`` and ``(t,)`` test points, in the common units; outputs that are classes by their places.
     groups : int
         Number of groups g, each of four points at least.
     """

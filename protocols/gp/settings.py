@@ -15,6 +15,8 @@ from protocols.settings import ProtocolSettings
 
 FEWEST_NEAREST, MOST_NEAREST = 50, 1000
 """Smallest and largest number of nearest rows that predict a point: fewer would show single rows."""
+_MOST_CORNERS = 8
+"""Most landmarks that an expert answers about by default."""
 NEAREST = 200
 """Nearest rows that predict a point at a large site, by default."""
 _FROM = "what the earlier run has"
@@ -41,7 +43,7 @@ class Settings(ProtocolSettings, prefix="gp"):
     """
 
     summed: ClassVar[str] = "gp"
-    tasks: ClassVar[tuple[str, ...]] = ("regression",)
+    tasks: ClassVar[tuple[str, ...]] = ("regression", "classification")
 
     kernel: str = setting(
         "se",
@@ -73,11 +75,10 @@ class Settings(ProtocolSettings, prefix="gp"):
         other_source=_FROM,
     )
     answers: int = setting(
-        9,
+        0,
         "npae, sketch: values that an expert answers about: at the point (1), and at landmarks around it",
-        between(1, 33),
-        unset=0,
-        other_source=_SCENARIO_OR_FROM,
+        between(0, 33),
+        words=f"1 + 2^d with d inputs, 9 at most, or {_SCENARIO_OR_FROM}",
     )
     landmarks: int = setting(
         32, "gp.answers=1: landmarks of a query point", between(1, 256), unset=0, other_source=_FROM
@@ -165,15 +166,26 @@ class Settings(ProtocolSettings, prefix="gp"):
         """Whether experts send features from which their covariances follow."""
         return self.aggregation == "npae" and self.covariance == "sketch"
 
-    @property
-    def n_landmarks(self) -> int:
-        """Number of landmarks of a point; with several answers an expert answers about all of them."""
-        return (self.landmarks if self.answers == 1 else self.answers - 1) if self.sketched else 0
+    def n_landmarks(self, d: int) -> int:
+        """Return the number of landmarks of a point of d inputs; with several answers an expert answers about all.
+
+        Of few inputs, more landmarks than corners of a cube tell little, and extrapolate (docs/gp.md).
+
+        Examples
+        --------
+        >>> Settings().n_landmarks(1), Settings().n_landmarks(5), Settings(answers=6).n_landmarks(5)
+        (2, 8, 5)
+        """
+        if not self.sketched:
+            return 0
+        if self.answers == 1:
+            return self.landmarks
+        return self.answers - 1 if self.answers else min(2**d, _MOST_CORNERS)
 
     @property
     def joint(self) -> bool:
         """Whether experts also answer about the landmarks."""
-        return self.sketched and self.answers > 1
+        return self.sketched and self.answers != 1
 
     @property
     def calibrated(self) -> bool:

@@ -12,6 +12,7 @@ gp-pole            Tables IV and V             pole telecommunication, 10,000 ro
 gp-protein         Tables IV and V             error of protein structures, 40,000 rows, 70 experts
 gp-sarcos          Tables IV and V             torque of a robot arm, 44,484 rows, 72 experts
 gp-song            Tables IV and V             year of a song, 100,000 rows, 80 experts
+gp-cancer          not in the paper            malignant or benign, 400 rows, 5 experts
 =================  ==========================  ===========================================================
 
 Each is a table, whose rows differ in the rule of aggregation and the gate; rows with the same experts have the same

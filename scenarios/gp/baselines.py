@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+from jaxtyping import Float64, Int64
 
 from numerics.shared.threads import single_threaded
 from scenarios.gp.common import Pooled
@@ -55,3 +56,64 @@ def full_process(pooled: Pooled, kernel: str) -> tuple[tuple[str, float], ...]:
     variance = process.diagonal(theta[:-1], points) - explained + np.exp(2 * theta[-1])
     loss = msll(outputs, mean, variance, float(y.mean()), float(y.var()))
     return ("smse_full", smse(outputs, mean)), ("msll_full", loss)
+
+
+@lru_cache(maxsize=256)  # as above
+def full_classes(pooled: Pooled, kernel: str) -> tuple[tuple[str, float], ...]:
+    """Return the scores on the test rows of one Dirichlet-based Gaussian process.
+
+    Parameters are those of `full_process`.
+
+    Returns
+    -------
+    tuple
+        The scores of `numerics.shared.classification`, with ``_full`` after their names.
+    """
+    if len(pooled.y) > MOST_ROWS:
+        return ()
+    from numerics.shared.classification import as_metrics, classification_scores
+
+    probabilities = class_process(
+        pooled.x, pooled.y.astype(np.int64), pooled.x_test, len(pooled.classes), kernel, pooled.stream
+    )
+    return tuple(as_metrics(classification_scores(probabilities, pooled.y_test.astype(np.int64)), "full").items())
+
+
+def class_process(
+    x: Float64[np.ndarray, "n d"],
+    y: Int64[np.ndarray, "n"],
+    points: Float64[np.ndarray, "t d"],
+    k: int,
+    kernel: str,
+    stream: tuple[int, ...],
+) -> Float64[np.ndarray, "t k"]:
+    """Predict the classes of points by one Gaussian process a class, of all rows, as a site alone does."""
+    from numerics.gp.dirichlet import SHARPNESS, best_sharpness, class_probabilities, latent_outputs, latent_units
+    from numerics.gp.expert import Expert
+    from numerics.gp.kernel_registry import kernel_of
+    from numerics.gp.likelihood import fit_one
+    from numerics.gp.moments import moments_of, units_of
+    from numerics.shared.classification import log_losses
+
+    units, latent = units_of(moments_of(x, np.zeros(len(y)))), latent_units(np.bincount(y, minlength=k))
+    rows, places, process = units.inputs(x), units.inputs(points), kernel_of(kernel, x.shape[1])
+    outputs, noise = latent_outputs(y, latent)
+    most = ROWS_DRAWN if len(y) > ROWS_FIT else None
+    with single_threaded():
+        theta = fit_one(process, rows, outputs, noise=noise, rows=most, rng=np.random.default_rng(stream))
+        prior = process.diagonal(theta[:-1], places)
+        means, variances, own_means, own_variances = [], [], [], []
+        for column, own in zip(outputs.T, noise.T, strict=True):
+            expert = Expert(process, theta, rows, np.ascontiguousarray(column), own)
+            mean, explained = expert.predict(places)
+            means.append(mean)
+            variances.append(prior - explained)
+            left_out = expert.left_out()
+            own_means.append(column - left_out.errors)
+            own_variances.append(np.maximum(left_out.variances - own - np.exp(2 * theta[-1]), 0.0))
+    own_mean, own_variance = np.column_stack(own_means), np.column_stack(own_variances)
+    losses = [
+        log_losses(class_probabilities(own_mean, own_variance, latent, each), y).sum() for each in SHARPNESS.tolist()
+    ]
+    sharpness = best_sharpness(np.array(losses))
+    return class_probabilities(np.column_stack(means), np.column_stack(variances), latent, sharpness)

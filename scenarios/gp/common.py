@@ -13,7 +13,7 @@ from scenarios.common import choice, frozen, number, settings_of
 from scenarios.registry import Config, ScenarioError
 
 # A world draws from streams of its own: [seed, world, purpose, ...].
-SYNTHETIC, CONCRETE, AIRFOIL, PUMADYN, PROTEIN, PARKINSONS, POLE, SARCOS, SONG = range(9)
+SYNTHETIC, CONCRETE, AIRFOIL, PUMADYN, PROTEIN, PARKINSONS, POLE, SARCOS, SONG, CANCER = range(10)
 ROWS, PARTS = range(2)
 
 SPLITS = ("kmeans", "random")
@@ -48,6 +48,8 @@ class Pooled:
         Names of the d inputs.
     stream : tuple of int
         Random stream of the split over experts.
+    classes : tuple of str
+        Classes whose places the outputs are; none: the outputs are amounts.
     """
 
     x: Float64[np.ndarray, "n d"]
@@ -56,6 +58,7 @@ class Pooled:
     y_test: Float64[np.ndarray, "t"]
     features: tuple[str, ...]
     stream: tuple[int, ...]
+    classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         frozen(self.x, self.y, self.x_test, self.y_test)

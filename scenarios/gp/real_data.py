@@ -14,6 +14,7 @@ from scenarios import datasets
 from scenarios.gp.cells import concrete_cells, pumadyn_cells, real_world_cells
 from scenarios.gp.common import (
     AIRFOIL,
+    CANCER,
     CONCRETE,
     PARKINSONS,
     POLE,
@@ -42,12 +43,15 @@ class World:
     n_train, n_test : int
         The paper's numbers of training rows and test rows. Where the data do not say which are which, they are drawn
         by seed, in this proportion if the file has another length.
+    classes : tuple of str
+        Classes whose places the outcomes are; none: the outcomes are amounts.
     """
 
     data_set: str
     stream: int
     n_train: int
     n_test: int
+    classes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -83,10 +87,10 @@ def _draw(world: World, path: Path | None, n_rows: int, seed: int) -> Pooled:
             f" test rows, and needs {max(2, n_rows)} and 2"
         )
     rows = np.sort(training[: n_rows or len(training)])
-    y, y_test = data.outcome[rows], data.outcome[test]
+    y, y_test = data.outcome[rows].astype(np.float64), data.outcome[test].astype(np.float64)
     if np.ptp(y) == 0 or np.ptp(y_test) == 0:
         raise ScenarioError(f"{world.name}: the outcome of {path or 'the data set'} is the same in all rows")
-    return Pooled(data.x[rows], y, data.x[test], y_test, data.features, stream)
+    return Pooled(data.x[rows], y, data.x[test], y_test, data.features, stream, world.classes)
 
 
 def _test_rows(world: World, order: np.ndarray) -> Bool[np.ndarray, "n"]:
@@ -163,3 +167,14 @@ for _world, (_n_parts, _sites, _rows), _source, _summary in _WORLDS:
         cells=partial(_cells, _world, _rows),
         data_set=_world.data_set,
     )
+
+_CANCER = World("cancer", CANCER, 400, 169, ("benign", "malignant"))
+add(
+    name=_CANCER.name,
+    draw=partial(draw, _CANCER),
+    n_parts=5,
+    sites=5,
+    source="scikit-learn's copy",
+    summary="Classes: are tumours malignant or benign? Not in the paper",
+    columns=(),
+)

@@ -6,12 +6,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Float64, Int64
 
 from numerics.gp.measurements import Measurements, Queries
 from protocols.gp.settings import Settings
 from scenarios.common import frozen, number
-from scenarios.gp.baselines import full_process
+from scenarios.gp.baselines import full_classes, full_process
 from scenarios.gp.common import COLUMNS, PARTS, Draw, Pooled, split_of
 from scenarios.registry import Config, Scenario, ScenarioError, register
 
@@ -43,8 +43,19 @@ def deal(pooled: Pooled, n_parts: int, split: str, n_sites: int) -> tuple[Measur
         rows = np.flatnonzero(part % n_sites == site)
         x, y, own = pooled.x[rows], pooled.y[rows], part[rows] // n_sites
         frozen(x, y, own)
-        shards.append(Measurements(x, y, pooled.features, own))
+        shards.append(_measurements(x, y, pooled, own))
     return tuple(shards)
+
+
+def _measurements(
+    x: Float64[np.ndarray, "n d"], y: Float64[np.ndarray, "n"], pooled: Pooled, part: Int64[np.ndarray, "n"]
+) -> Measurements:
+    """Return a site's rows; of classes with the list of those that it has."""
+    if not pooled.classes:
+        return Measurements(x, y, pooled.features, part)
+    own, places = np.unique(y.astype(np.int64), return_inverse=True)
+    classes = tuple(pooled.classes[place] for place in own.tolist())
+    return Measurements(x, places.astype(np.float64), pooled.features, part, classes=classes)
 
 
 def add(*, name: str, draw: Draw, n_parts: int, sites: int, **world: Any) -> Scenario:
@@ -77,10 +88,11 @@ def add(*, name: str, draw: Draw, n_parts: int, sites: int, **world: Any) -> Sce
 
     def queries(config: Config, seed: int) -> Queries:
         pooled = draw(config, seed)
-        return Queries(pooled.x_test, pooled.features, pooled.y_test)
+        return Queries(pooled.x_test, pooled.features, pooled.y_test, classes=pooled.classes)
 
     def baselines(config: Config, seed: int) -> dict[str, float]:
-        return dict(full_process(draw(config, seed), Settings.of(config).kernel))
+        pooled = draw(config, seed)
+        return dict((full_classes if pooled.classes else full_process)(pooled, Settings.of(config).kernel))
 
     return register(
         Scenario(
@@ -92,7 +104,6 @@ def add(*, name: str, draw: Draw, n_parts: int, sites: int, **world: Any) -> Sce
             queries=queries,
             baselines=baselines,
             at_once=1,
-            columns=COLUMNS,
-            **world,
+            **{"columns": COLUMNS, **world},
         )
     )

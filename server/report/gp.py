@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from protocols.gp.settings import Settings
+from server.report.classification import score_meanings
 from server.report.data import Arrays, ResultsError
 from server.report.formatting import listed
 from server.report.previous_run import read_results
@@ -13,15 +16,18 @@ from server.report.protocol import Answer, Config, Meaning, ProtocolReport, Riva
 from server.report.saved_arrays import check_saved
 
 _COVERAGE = re.compile(r"coverage_(\d\d)")
+_LEVEL, _CHANCE = 0.95, 1.96
+"""Level of the intervals, and standard errors of a share that chance explains in 19 of 20 runs."""
 _DISCLOSED = {
     "gp.Moments": "numbers of rows, means and covariances of the inputs and of the output",
     "gp.Likelihood": "sums for the hyperparameters",
     "gp.Errors": "sums of squared errors",
     "gp.Slope": "sums for the gate's network",
     "gp.Residuals": "numbers of residuals by size",
+    "gp.Losses": "sums of log losses",
     "secure_aggregation.Hidden": "sums for what was learned (masked: only their total over all sites is readable)",
     "gp.Predictions": "predictions at the query points",
-    "gp.ErrorsAlone": "sums of squared errors of each site alone",
+    "gp.ErrorsAlone": "sums of errors of each site alone",
 }
 """By payload, what it discloses of the sites' rows."""
 
@@ -32,9 +38,30 @@ def more_metrics(metric: str) -> Meaning | None:
     return level and Meaning(f"outputs inside their {level[1]} % interval", share=True, target=int(level[1]) / 100)
 
 
+def warnings(metrics: Mapping[str, float], arrays: Arrays) -> list[str]:
+    """Return a sentence on 95 % intervals that hold another share of the outputs than chance explains.
+
+    Examples
+    --------
+    >>> warnings({"coverage_95": 0.85, "n_queries": 200.0}, {})[0].partition(":")[0]
+    '95 % intervals hold 85.0 % of the 200 outputs at the query points'
+    >>> warnings({"coverage_95": 0.93, "n_queries": 200.0}, {})
+    []
+    """
+    share, n = metrics.get("coverage_95"), metrics.get("n_queries", 0.0)
+    if share is None or not n or abs(share - _LEVEL) <= _CHANCE * math.sqrt(_LEVEL * (1 - _LEVEL) / n):
+        return []
+    side = "too narrow" if share < _LEVEL else "too wide"
+    return [
+        f"95 % intervals hold {100 * share:.1f} % of the {n:.0f} outputs at the query points: they are {side} by more"
+        " than chance explains"
+    ]
+
+
 def holdings(config: Config, arrays: Arrays) -> str:
     """Return who holds what."""
-    return "Each site holds rows of the same inputs with the output measured there, and a Gaussian process of its own."
+    output = "class" if len(arrays.get("classes", ())) else "output measured"
+    return f"Each site holds rows of the same inputs with the {output} there, and a Gaussian process of its own."
 
 
 def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
@@ -64,7 +91,9 @@ def center_files(config: Config, *, scenario: bool) -> dict[str, Any]:
     """Return the query points of a file; a scenario makes its own unless `gp.queries` names a file."""
     from clients.data.testset import center_queries
 
-    return {} if scenario and not config["gp.queries"] else {"test": center_queries(config, str(config["gp.queries"]))}
+    if scenario and not config["gp.queries"]:
+        return {}
+    return {"test": center_queries(config, str(config["gp.queries"]), Settings.tasks)}
 
 
 REPORT = ProtocolReport(
@@ -89,6 +118,21 @@ REPORT = ProtocolReport(
             unit="group of query points",
             also="Their 95 % intervals hold {coverage_95} of the outputs.",
         ),
+        Answer(
+            "log_loss",
+            "{who} predict{s} the classes of {n_queries} with a log loss of {value}",
+            {
+                "log_loss_alone": Rival("by the best site alone", "the best site's own process", "best site"),
+                "log_loss_full": Rival(
+                    "by one Gaussian process of all rows",
+                    "one Gaussian process of all rows",
+                    "out of reach",
+                    "rows in separate places",
+                ),
+            },
+            ("auc", "accuracy", "brier", "calibration_error"),
+            unit="group of query points",
+        ),
         Answer("n_queries", "{who} predict{s} {n_queries} with unknown outputs"),
         Answer(
             "log_likelihood",
@@ -105,6 +149,10 @@ REPORT = ProtocolReport(
         "smse_full": lower("standardized mean squared error of one Gaussian process of all rows"),
         "smse_alone": lower("standardized mean squared error of the site that predicts best alone"),
         "msll_full": lower("mean standardized log loss of one Gaussian process of all rows"),
+        **score_meanings({"": "", "full": "one Gaussian process of all rows", "alone": "the best site alone"}),
+        "log_loss_sample": lower("log loss at 1000 of the points or fewer"),
+        "n_classes": Meaning("classes of the output, over all sites"),
+        "sharpness": Meaning("factor of the latent functions, by rows left out (above 1: surer probabilities)"),
         "log_likelihood": higher("log likelihood of the outputs, per row"),
         "fit_rounds": lower("asks until the hyperparameters were found"),
         "noise": Meaning("standard deviation of the noise divided by that of the outputs"),
@@ -130,14 +178,16 @@ REPORT = ProtocolReport(
         "Errors": "sums of a site's squared errors of rows left out",
         "Calibrate": "the hyperparameters, to say how large the residuals are that they leave",
         "Residuals": "numbers of a site's residuals by size",
+        "Sharpen": "the hyperparameters, to say how sure class probabilities may be",
+        "Losses": "sums of log losses of a site's rows left out, by how sure probabilities are",
         "Share": "asks for rows for the communication expert",
         "Rows": "rows that a site consented to disclose to all sites",
         "Disclose": "asks for the inputs of all rows",
         "Inputs": "inputs of all rows, which a site consented to disclose",
         "Predict": "points to predict, and the experts asked for each",
         "PredictAlone": "test points with their outputs, to say how well a site does alone",
-        "ErrorsAlone": "sums of squared errors of a site alone, over groups of test points",
-        "Predictions": "an expert's mean and variance at each of these points",
+        "ErrorsAlone": "sums of squared errors, or log losses, of a site alone, over groups of test points",
+        "Predictions": "an expert's mean and variance at each of these points, of classes for each",
     },
     saved_arrays={
         "features": "names d",
@@ -157,6 +207,9 @@ REPORT = ProtocolReport(
         "expert_y_variance": "share M",
         "network": "number *",
         "residual_counts": "place 50",
+        "sharpness": "positive",
+        "classes": "text k",
+        "class_counts": "place M k",
         "local": "place",
         "own_noise": "flag",
         "expert_nearest": "flag M",
@@ -165,6 +218,7 @@ REPORT = ProtocolReport(
     more_metrics=more_metrics,
     holdings=holdings,
     disclosure=disclosure,
+    warnings=warnings,
     earlier_arrays=earlier_arrays,
     center_files=center_files,
 )

@@ -289,7 +289,10 @@ def chosen_answer(report: Report) -> Answer | None:
 
 def _who(report: Report) -> str:
     """Return the subject of the answer."""
+    silent = len(report.missing.keys() & set(report.sites))
     sites = counted(len(report.sites), "site")
+    if 0 < silent < len(report.sites):  # the number of those that answered every ask
+        sites = f"{len(report.sites) - silent} of {sites}"
     if any(report.config.get(key) for key in report_of(report.protocol).earlier_keys):
         return f"With the result of an earlier run, {sites}"
     return f"Together, {sites}" if len(report.sites) > 1 else sites

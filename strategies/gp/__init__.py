@@ -17,16 +17,19 @@ from numerics.gp.gates.network import Network
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.likelihood import theta_bounds
 from numerics.gp.measurements import Queries
+from numerics.shared.classes import places_of
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import LARGEST, MOST_TRIED, Inputs, Moments, Rows, Survey
 from protocols.gp.settings import Settings
+from strategies.class_labels import class_places
 from strategies.conversation import Broadcast, Conversation, asking_nothing, in_step
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.gp.aggregation import expert_predictions, fuse, rank_experts, select_by_graph, setup_of
 from strategies.gp.alone import NOBODY, Alone, ask_alone
-from strategies.gp.calibration import residual_counts
+from strategies.gp.calibration import residual_counts, sharpness
 from strategies.gp.checks import check_moments
+from strategies.gp.classes import refuse_keys_of_amounts, scored_arrays
 from strategies.gp.disclosure import disclosed_inputs, shared_rows
 from strategies.gp.expert_count_curve import Sample, scores_by_expert_count
 from strategies.gp.expert_registry import ExpertRegistry
@@ -51,13 +54,17 @@ _LEARNING_KEYS = ("kernel", "max-expert-rows", "local", "noise", "fit-rounds", "
 
 
 class _Preparation(NamedTuple):
-    """A model, the query points, what sites disclosed for the predictions, and the sizes of residuals, to be asked."""
+    """A model, the query points, what sites disclosed for the predictions, and what is still to be asked of the model.
+
+    These are the sizes of residuals, and the sharpness of class probabilities.
+    """
 
     model: Model
     queries: Queries | None
     shared: dict[str, Rows]
     inputs: dict[str, Inputs]
     residuals: Conversation[Int64[np.ndarray, "50"]]
+    sharpness: Conversation[float]
 
 
 class GP(FusionStrategy):
@@ -71,6 +78,8 @@ class GP(FusionStrategy):
         Name of the output among the columns of the center's query file.
     id_column : str
         Name of the column of that file that names the points.
+    class_weight : {"none", "balanced"}
+        Whether class probabilities are those of rows among which all classes are as frequent.
     **common
         Parameters of `FusionStrategy`. Its reference holds a scenario's query points (`queries`), the columns of the
         center's own query file (`test`), and the arrays of a run whose experts predict (`earlier`).
@@ -84,23 +93,31 @@ class GP(FusionStrategy):
     """
 
     def __init__(
-        self, *, settings: Settings | None = None, target: str = "", id_column: str = "", **common: Any
+        self,
+        *,
+        settings: Settings | None = None,
+        target: str = "",
+        id_column: str = "",
+        class_weight: str = "none",
+        **common: Any,
     ) -> None:
         super().__init__(**common)
         self.settings = settings or Settings()
-        self.target, self.id_column = target, id_column
+        self.target, self.id_column, self.class_weight = target, id_column, class_weight
 
     def conversation(self, repetition: int = 0) -> Conversation[GPOutcome]:
         """Learn a model in rounds, or take that of an earlier run; then ask the selected experts for predictions."""
         prepare = self._recall(repetition) if self.reference.earlier else self._learn(repetition)
         prepared = yield from prepare
         if prepared.queries is None:
-            return GPOutcome(replace(prepared.model, residuals=(yield from prepared.residuals)), self.settings)
+            counts, sharp = yield from in_step(prepared.residuals, prepared.sharpness)
+            return GPOutcome(replace(prepared.model, residuals=counts, sharpness=sharp), self.settings)
         return (yield from self._predict(prepared, prepared.queries, self.seed + repetition))
 
     def _recall(self, repetition: int) -> Conversation[_Preparation]:
         """Take the model of an earlier run."""
         settings, model = self.settings, Model.from_arrays(self.reference.earlier)
+        self._check_outputs(model.registry)
         queries = self._queries(model.registry, repetition)
         if model.registry.nearest and not settings.nearest:
             raise FusionError(
@@ -110,7 +127,8 @@ class GP(FusionStrategy):
         if settings.gate == "dnn" and not len(model.network):
             raise FusionError("gp.gate=dnn: the earlier run (from) trained no network; set another gate")
         shared, inputs = yield from in_step(*self._disclosures(model.registry, model.max_rows, queries))
-        return _Preparation(model, queries, shared, inputs, asking_nothing(model.residuals))
+        known = asking_nothing(model.residuals), asking_nothing(model.sharpness)
+        return _Preparation(model, queries, shared, inputs, *known)
 
     def _disclosures(self, registry: ExpertRegistry, max_rows: int, queries: Queries | None) -> tuple[Any, Any]:
         """Return the conversations in which sites disclose rows and inputs; without query points nothing is asked."""
@@ -125,8 +143,12 @@ class GP(FusionStrategy):
         local = settings.nearest
         survey = Survey(settings.max_expert_rows, settings.kernel, fit=fits, robust=settings.robust, local=local)
         answers: dict[str, Moments] = yield Broadcast(survey, check=check_moments(settings.kernel, local))
-        registry = ExpertRegistry.of(answers, robust=settings.robust, local=local, own_noise=settings.noise == "site")
+        own_noise = settings.noise == "site"
+        registry = ExpertRegistry.of(
+            answers, robust=settings.robust, local=local, own_noise=own_noise, target=self.target
+        )
         registry.check_enough(self.min_sites)
+        self._check_outputs(registry)
         queries = self._queries(registry, repetition)  # reports faults in the query file before learning begins
         kernel = kernel_of(settings.kernel, len(registry.features))
         masking = self._masking("likelihood", len(registry.learning))
@@ -156,8 +178,21 @@ class GP(FusionStrategy):
                 masking,
             )
         model = Model(registry, settings.kernel, settings.max_expert_rows, best_fit, network)
-        residuals = residual_counts(model, masking) if settings.calibrated else asking_nothing(model.residuals)
-        return _Preparation(model, queries, shared, inputs, residuals)
+        residuals, sharp = asking_nothing(model.residuals), asking_nothing(model.sharpness)
+        if registry.classes:
+            sharp = sharpness(model, masking)
+        elif settings.calibrated:
+            residuals = residual_counts(model, masking)
+        return _Preparation(model, queries, shared, inputs, residuals, sharp)
+
+    def _check_outputs(self, registry: ExpertRegistry) -> None:
+        """Refuse settings that are not for the kind of output that the sites have."""
+        if registry.classes:
+            refuse_keys_of_amounts(self.settings, self.target)
+        elif self.class_weight != "none":
+            raise FusionError(
+                f"class-weight is for classes, and {self.target or 'the target'} is an amount: leave it out"
+            )
 
     def _gate_training(self, registry: ExpertRegistry, seed: int) -> Conversation[Float64[np.ndarray, "w"]]:
         settings = self.settings
@@ -187,6 +222,11 @@ class GP(FusionStrategy):
             queries = draw_queries(repetition) if draw_queries else None
         if queries is None:
             return None
+        if queries.y is not None and queries.classes != registry.classes:
+            places = places_of(queries.classes, registry.classes)
+            queries = replace(
+                queries, y=places[queries.y.astype(np.int64)].astype(np.float64), classes=registry.classes
+            )
         if queries.features != registry.features:
             raise FusionError(
                 f"the query points have the inputs {', '.join(queries.features)}; the experts have"
@@ -204,25 +244,31 @@ class GP(FusionStrategy):
             for point in np.flatnonzero(np.isnan(columns[name]))[:1]:
                 raise FusionError(f"the center's file of query points: {name!r} is empty at point {point + 1}")
         x = np.column_stack([columns[name] for name in registry.features])
-        return Queries(x, registry.features, columns.get(self.target), columns.get(self.id_column))
+        y = columns.get(self.target)
+        if y is not None and registry.classes:
+            y = class_places(y, registry.classes, self.target, "query points").astype(np.float64)
+        elif y is not None and y.dtype.kind != "f":
+            raise FusionError(f"the center's file of query points has classes in {self.target!r}, the sites amounts")
+        return Queries(x, registry.features, y, columns.get(self.id_column), registry.classes)
 
     # -- predictions --------------------------------------------------------------------------------------------------
 
     def _predict(self, prepared: _Preparation, queries: Queries, seed: int) -> Conversation[GPOutcome]:
-        settings, (model, _, shared, inputs, residuals) = self.settings, prepared
+        settings, (model, _, shared, inputs, residuals, sharp) = self.settings, prepared
         registry = model.registry
         kernel = kernel_of(model.kernel, len(registry.features))
-        x = registry.units.inputs(queries.x)
+        points = registry.units.inputs(queries.x)
+        x = np.repeat(points, registry.n_outputs, axis=0)
         setup = setup_of(model, settings, shared, seed)
         available = np.ones(registry.M, bool)
         if settings.disclosed:
             available = np.isin(registry.site_of, list(inputs))
         K = settings.K(registry.M, len(registry.nearest))
-        prior, noise = kernel.diagonal(model.fit.theta[:-1], x), model.fit.noise
+        prior, noise = kernel.diagonal(model.fit.theta[:-1], x), model.noise
         # This gate ranks experts by the graph of their predictions, so it asks all of them.
         by_graph = settings.gate == "ggm"
         with single_threaded():
-            order = rank_experts(model, kernel, settings, x)
+            order = np.repeat(rank_experts(model, kernel, settings, points), registry.n_outputs, axis=0)
         asked = ask_experts(
             registry,
             x,
@@ -237,8 +283,8 @@ class GP(FusionStrategy):
         alone: Alone
         judged = settings.alone and not self.in_table
         errors_alone = ask_alone(model, queries) if judged else asking_nothing(NOBODY)
-        answers, counts, alone = yield from in_step(asked, residuals, errors_alone)
-        model = replace(model, residuals=counts)
+        answers, counts, alone, sharp = yield from in_step(asked, residuals, errors_alone, sharp)
+        model = replace(model, residuals=counts, sharpness=sharp)
         contradicted = contradictions(registry, answers, prior, noise)
         with single_threaded():
             if by_graph:
@@ -251,9 +297,19 @@ class GP(FusionStrategy):
         answers = replace(
             answers, features=answers.features[:, :, none].copy(), further=answers.further[:, :, none].copy()
         )
-        sample = Sample.of(predictions) if seed == self.seed else None
+        sample = Sample.of(predictions, registry.n_outputs) if seed == self.seed else None
         return GPOutcome(
-            model, settings, queries, answers, fused, sample, tuple(sorted(shared)), contradicted, alone, gains
+            model,
+            settings,
+            queries,
+            answers,
+            fused,
+            sample,
+            tuple(sorted(shared)),
+            contradicted,
+            alone,
+            gains,
+            self.class_weight == "balanced",
         )
 
     # -- what a run reports -------------------------------------------------------------------------------------------
@@ -264,12 +320,12 @@ class GP(FusionStrategy):
 
     def arrays(self, outcome: GPOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Return the arrays of `arrays.npz` by name (docs/gp.md)."""
-        return outcome.arrays() | paired_difference(outcome)
+        return outcome.arrays() | paired_difference(outcome) | scored_arrays(outcome)
 
     def diagnostics(self, outcome: GPOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Score predictions by fewer experts a point, if the outputs at the query points are known."""
         sample, queries, model = outcome.sample, outcome.queries, outcome.model
-        if sample is None or queries is None or queries.y is None:
+        if sample is None or queries is None or queries.y is None or model.registry.classes:
             return {}
         return scores_by_expert_count(
             sample,
@@ -320,7 +376,8 @@ def from_config(config: Mapping[str, Any], **common: Any) -> GP:
     if config["protocol"] and common.get("repetitions", 1) > 1:
         raise FusionError("repeated runs on the sites' own rows are all the same; leave repetitions out")
     target, id_column = str(config["target"]).strip(), str(config["id"]).strip()
-    return GP(settings=settings, target=target, id_column=id_column, **common)
+    class_weight = str(config["class-weight"])
+    return GP(settings=settings, target=target, id_column=id_column, class_weight=class_weight, **common)
 
 
 def _is_convertible(text: str) -> bool:

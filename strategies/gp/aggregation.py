@@ -32,7 +32,7 @@ def setup_of(model: Model, settings: Settings, shared: Mapping[str, Rows], seed:
         kernel=model.kernel,
         theta=model.fit.theta,
         max_rows=model.max_rows,
-        landmarks=settings.n_landmarks,
+        landmarks=settings.n_landmarks(len(registry.features)),
         joint=settings.joint,
         seed=int(np.random.default_rng([seed, _LANDMARK_SEED]).integers(2**31)),
         shared_x=np.concatenate([np.zeros((0, len(registry.features))), *(rows.x for rows in in_order)]),
@@ -103,7 +103,7 @@ def fuse(
 ) -> FusedPrediction:
     """Combine the experts' predictions at every point."""
     prior = kernel.diagonal(model.fit.theta[:-1], x)
-    return aggregate(settings.aggregation, predictions, prior, model.fit.noise)
+    return aggregate(settings.aggregation, predictions, prior, model.noise)
 
 
 def _exact(

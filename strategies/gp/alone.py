@@ -1,4 +1,4 @@
-"""Errors of each site alone at the test points, beside those of the combined prediction."""
+"""Losses of each site alone at the test points, beside those of the combined prediction."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jaxtyping import Float64
 
 from numerics.gp.alone import Difference, chosen_points, compare, number_of_groups
 from numerics.gp.measurements import Queries
+from numerics.shared.classes import SMALLEST_PROBABILITY
 from protocols.gp.payloads import FEWEST_IN_GROUP, MOST_GROUPS, ErrorsAlone, PredictAlone
 from protocols.wire.payload import PayloadError
 from strategies.conversation import Conversation, Tell
@@ -18,34 +19,33 @@ from strategies.gp.model import Model
 
 @dataclass(frozen=True, eq=False)
 class Alone:
-    """Sums of squared errors of the sites alone.
+    """Sums of squared errors, or where outputs are classes of log losses, of the sites alone.
 
     Attributes
     ----------
-    squares : dict[str, ndarray]
+    losses : dict[str, ndarray]
         By site, ``(g,)`` sums over groups of the test points (`numerics.gp.alone.chosen_points`); empty: nobody was
         asked.
     """
 
-    squares: Mapping[str, Float64[np.ndarray, "g"]]
+    losses: Mapping[str, Float64[np.ndarray, "g"]]
 
-    def differences(self, mean: Float64[np.ndarray, "N"], y: Float64[np.ndarray, "N"]) -> dict[str, Difference]:
-        """Return by site the difference of combined predictions from it, in units of the variance of the outputs.
+    def differences(self, losses: Float64[np.ndarray, "t"], unit: float) -> dict[str, Difference]:
+        """Return by site the difference of combined predictions from it.
 
         Parameters
         ----------
-        mean, y : ndarray
-            ``(N,)`` combined predictions and outputs, in the common units.
+        losses : ndarray
+            ``(t,)`` of combined predictions, at the chosen points.
+        unit : float
+            Unit of the differences.
         """
-        some = chosen_points(len(y))
-        variance = float(np.var(y[some]))
-        if not variance > 0:
-            return {}
-        squares = np.square(y - mean)[some]
-        return {site: compare(squares / variance, own / variance) for site, own in self.squares.items()}
+        return {site: compare(losses / unit, own / unit) for site, own in self.losses.items()}
 
 
 NOBODY = Alone({})
+_ROUNDING = 0.005
+"""Share by which three digits may exceed a number."""
 
 
 def ask_alone(model: Model, queries: Queries) -> Conversation[Alone]:
@@ -62,7 +62,8 @@ def ask_alone(model: Model, queries: Queries) -> Conversation[Alone]:
     if queries.y is None or not groups:
         return NOBODY
     registry, some = model.registry, chosen_points(len(queries.x))
-    points, outputs = registry.units.inputs(queries.x[some]), registry.units.outputs(queries.y[some])
+    points = registry.units.inputs(queries.x[some])
+    outputs = queries.y[some] if registry.classes else registry.units.outputs(queries.y[some])
     asks = {
         site: PredictAlone(
             **registry.agreement(site, model.max_rows),
@@ -77,6 +78,9 @@ def ask_alone(model: Model, queries: Queries) -> Conversation[Alone]:
     def check(site: str, answer: ErrorsAlone) -> None:
         if len(answer.squares) != groups or answer.squares.min() < 0:
             raise PayloadError(answer.title(), "squares", f"expected {groups} sums of squares")
+        largest = -np.log(SMALLEST_PROBABILITY) * (-(-len(points) // groups)) * (1 + _ROUNDING)
+        if registry.classes and answer.squares.max() > largest:
+            raise PayloadError(answer.title(), "squares", f"expected sums of log losses up to {largest:.3g}")
 
     answers: dict[str, ErrorsAlone] = yield Tell(asks, check=check, needed=False)
     return Alone({site: answer.squares for site, answer in answers.items()})

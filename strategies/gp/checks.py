@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Float16, Float32, Float64
 
+from numerics.gp.dirichlet import largest_squares
 from numerics.gp.joint_answers import sizes
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.own_noise import FACTORS
+from protocols.classes import check_classes
 from protocols.gp.payloads import (
     CONSENTS,
     LARGEST,
@@ -51,6 +53,7 @@ def _check_moments(answer: Moments) -> None:
 
     names = answer.features
     check_names(answer, "features", names)
+    check_classes(answer, "classes", answer.classes)
     if answer.means.shape[1] != len(names):
         refuse("means", f"expected {len(names)} inputs, got {answer.means.shape[1]}")
     if not 1 <= len(answer.counts) <= MOST_EXPERTS:
@@ -66,8 +69,23 @@ def _check_moments(answer: Moments) -> None:
         refuse("left_out", f"expected 0 to {MOST_ROWS} rows")
     if not _are_covariances(answer.covariances):
         refuse("covariances", "expected covariance matrices")
+    _check_class_counts(answer)
     if not set(answer.consents) <= set(CONSENTS):
         refuse("consents", f"expected some of {', '.join(CONSENTS)}")
+
+
+def _check_class_counts(answer: Moments) -> None:
+    """Check that every row has a class, where outputs are classes, and that they have no other moments."""
+    expected = (len(answer.counts), len(answer.classes)) if answer.classes else (answer.class_counts.shape[0], 0)
+    if answer.class_counts.shape != expected:
+        raise PayloadError(answer.title(), "class_counts", f"expected {expected} numbers")
+    if not answer.classes:
+        return
+    if answer.class_counts.min() < 0 or (answer.class_counts.sum(axis=1) != answer.counts).any():
+        raise PayloadError(answer.title(), "class_counts", "expected numbers of rows that add up to all")
+    for field in ("y_means", "y_variances"):
+        if getattr(answer, field).any():
+            raise PayloadError(answer.title(), field, "expected zeros, since outputs are classes")
 
 
 def _check_choice(answer: Moments, expected: int) -> None:
@@ -138,7 +156,8 @@ def check_predictions(
     the rows, and k** the prior variance at the point. The expert explains ``c' C^-1 c`` of k**, and predicts
     ``c' C^-1 y`` (Jalali and Kasneci 2022, eqs. 2 and 3). So the explained variance is at most k**. By Cauchy and
     Schwarz, the mean is at most ``sqrt(explained y' C^-1 y)``, where ``y' C^-1 y <= |y|^2 / noise``; the moments give
-    ``|y|^2``.
+    ``|y|^2``. Where outputs are classes, the noise N of each row is known, and ``y' C^-1 y <= y' N^-1 y``, which
+    follows from the numbers of rows of each class.
 
     Parameters
     ----------
@@ -152,31 +171,37 @@ def check_predictions(
     # The smallest noise that a site may predict with.
     moments, noise = registry.moments, float(np.exp(2 * theta[-1])) * (FACTORS[0] ** 2 if registry.own_noise else 1.0)
     prior_variance = kernel_of(kernel, len(registry.features)).diagonal
-    squares = moments.counts * (moments.y_variance + moments.y_mean**2)
+    squares = (moments.counts * (moments.y_variance + moments.y_mean**2))[:, np.newaxis]
+    if registry.latent is not None:
+        squares, noise = largest_squares(registry.class_counts, registry.latent), 1.0
+    outputs = registry.n_outputs
 
     def check(site: str, answer: Predictions) -> None:
         ask = asks[site]
-        _check_shapes(answer, [len(points) for points in ask.points], ask)
+        _check_shapes(answer, [len(points) * outputs for points in ask.points], ask)
         shared = float(ask.shared_y @ ask.shared_y)
         for expert, points, mean, explained in zip(
             registry.places[site].tolist(), ask.points, answer.mean, answer.explained, strict=True
         ):
-            prior = prior_variance(theta[:-1], points)
+            prior, own = np.repeat(prior_variance(theta[:-1], points), outputs), np.tile(squares[expert], len(points))
             if ((explained < 0) | (explained > prior * (1 + ROUNDING))).any():
                 raise PayloadError(answer.title(), "explained", "expected variances of at most the prior's")
-            most = np.sqrt(explained * (squares[expert] + shared) / noise)
+            most = np.sqrt(explained * (own + shared) / noise)
             if (np.abs(mean) > (1 + _SLACK) * most + ROUNDING).any():
                 problem = "is larger than rows with the moments that the site sent allow"
                 raise PayloadError(answer.title(), "mean", problem)
         for place, (means, packed) in enumerate(zip(answer.further_mean, answer.further_unknown, strict=True)):
-            expert = registry.places[site][place]
-            _check_further(answer, means, packed, (squares[expert] + shared) / noise)
+            own = np.tile(squares[registry.places[site][place]], len(means) // outputs)
+            _check_further(answer, means, packed, (own + shared) / noise)
 
     return check
 
 
 def _check_further(
-    answer: Predictions, means: Float32[np.ndarray, "q A"], packed: Float16[np.ndarray, "q T"], squares: float
+    answer: Predictions,
+    means: Float32[np.ndarray, "q A"],
+    packed: Float16[np.ndarray, "q T"],
+    squares: Float64[np.ndarray, "q"],
 ) -> None:
     """Check answers about landmarks: each value has a prior variance of 1, and its mean is bounded as above."""
     rows, columns = np.triu_indices(means.shape[1])
@@ -185,7 +210,7 @@ def _check_further(
     if (np.abs(unknown) > 1).any() or (left < 0).any():
         raise PayloadError(answer.title(), "further_unknown", "expected covariances of variances of at most 1")
     # In half precision a small explained variance may have become 0.
-    if (np.abs(means) > (1 + _SLACK) * np.sqrt((1 + _HALF - left) * squares) + ROUNDING).any():
+    if (np.abs(means) > (1 + _SLACK) * np.sqrt((1 + _HALF - left) * squares[:, np.newaxis]) + ROUNDING).any():
         problem = "is larger than rows with the moments that the site sent allow"
         raise PayloadError(answer.title(), "further_mean", problem)
 

@@ -33,10 +33,14 @@ class Sample:
     predictions: ExpertPredictions
 
     @classmethod
-    def of(cls, predictions: ExpertPredictions) -> Sample:
-        """Take as many points as can be combined in a moment, at even steps in their order."""
-        N, K = predictions.mean.shape
-        rows = np.linspace(0, N - 1, min(N, _MOST_POINTS, max(1, _MOST_PAIRS // max(1, K) ** 2))).astype(np.int64)
+    def of(cls, predictions: ExpertPredictions, outputs: int = 1) -> Sample:
+        """Take as many points as can be combined in a moment, at even steps in their order.
+
+        A point with several outputs, which is as many equal points in a row, is taken with all of them.
+        """
+        N, K = predictions.mean.shape[0] // outputs, predictions.mean.shape[1]
+        points = np.linspace(0, N - 1, min(N, _MOST_POINTS, max(1, _MOST_PAIRS // max(1, K) ** 2))).astype(np.int64)
+        rows = (points[:, np.newaxis] * outputs + np.arange(outputs)).ravel()
         return cls(rows, predictions.at(rows))
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
+from numerics.gp.dirichlet import LatentUnits, latent_units, least_noise
 from numerics.gp.kernels import Kernel
 from numerics.gp.moments import ExpertMoments, Units, in_units, join, remote, remote_inputs, units_of
 from numerics.gp.nearest_rows import learning_rows
+from numerics.shared.classes import places_of
+from protocols.classes import ClassListError, agree_on_classes
 from protocols.gp.payloads import Moments
 from strategies.column_names import check_enough, columns_of_most
 from strategies.errors import FusionError
@@ -47,6 +50,10 @@ class ExpertRegistry:
         Whether each site predicts with a noise of its own (``gp.noise``).
     nearest : tuple of str
         Sites whose only expert predicts from nearest rows.
+    classes : tuple of str
+        Classes of all sites, in order; none: the outputs are amounts.
+    class_counts : ndarray
+        ``(M, k)`` number of each expert's rows of each class.
 
     Examples
     --------
@@ -76,10 +83,18 @@ class ExpertRegistry:
     local: int = 0
     nearest: tuple[str, ...] = ()
     own_noise: bool = False
+    classes: tuple[str, ...] = ()
+    class_counts: Int64[np.ndarray, "M k"] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     @classmethod
     def of(
-        cls, answers: Mapping[str, Moments], *, robust: bool = False, local: int = 0, own_noise: bool = False
+        cls,
+        answers: Mapping[str, Moments],
+        *,
+        robust: bool = False,
+        local: int = 0,
+        own_noise: bool = False,
+        target: str = "",
     ) -> ExpertRegistry:
         """Register the experts of the sites that have the same inputs as most sites.
 
@@ -88,7 +103,8 @@ class ExpertRegistry:
         Raises
         ------
         FusionError
-            If no site answered, or if two sets of inputs are equally common.
+            If no site answered, if two sets of inputs are equally common, or if `target` has classes at some sites and
+            amounts at others.
         """
         if not answers:
             raise FusionError("no site has answered with an expert")
@@ -102,6 +118,9 @@ class ExpertRegistry:
         site = np.repeat(np.arange(len(n_experts)), n_experts)
         far = remote_inputs(moments, site)
         units = units_of(moments, ~remote(moments, site)[site], ~far[site])
+        classes, class_counts = _classes_of(members, target)
+        if classes:
+            units = replace(units, y_scale=latent_units(class_counts.sum(axis=0)).scale)
         return cls(
             counts,
             features,
@@ -114,6 +133,8 @@ class ExpertRegistry:
             local,
             tuple(site for site, answer in members.items() if answer.nearest),
             own_noise,
+            classes,
+            class_counts,
         )
 
     def check_enough(self, min_sites: int) -> None:
@@ -126,6 +147,21 @@ class ExpertRegistry:
     def M(self) -> int:
         """Number of experts."""
         return len(self.moments.counts)
+
+    @cached_property
+    def latent(self) -> LatentUnits | None:
+        """Units of the outputs of the classes; None for amounts."""
+        return latent_units(self.class_counts.sum(axis=0)) if self.classes else None
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs that every expert predicts: one for each class."""
+        return len(self.classes) or 1
+
+    @property
+    def row_noise(self) -> float:
+        """Least variance of the known noise of a row, in the common units; 0 for amounts."""
+        return 0.0 if self.latent is None else least_noise(self.latent)
 
     @property
     def varies(self) -> Bool[np.ndarray, "d"]:
@@ -205,6 +241,8 @@ class ExpertRegistry:
             "robust": self.robust,
             "local": self.local,
             "own_noise": self.own_noise,
+            "classes": self.classes,
+            "class_means": np.zeros(0) if self.latent is None else self.latent.means,
         }
 
     # -- saved for later ----------------------------------------------------------------------------------------------
@@ -227,6 +265,8 @@ class ExpertRegistry:
             "local": np.array(self.local),
             "own_noise": np.array(self.own_noise),
             "expert_nearest": self.is_nearest,
+            "classes": np.array(self.classes, dtype=np.str_),
+            "class_counts": self.class_counts,
         }
 
     @classmethod
@@ -251,12 +291,28 @@ class ExpertRegistry:
         robust, local = bool(arrays.get("robust", False)), int(arrays["local"])
         features = tuple(map(str, arrays["features"]))
         own_noise = bool(arrays["own_noise"])
-        return cls(counts, features, units, moments, {}, {}, {}, robust, local, nearest, own_noise)
+        classes = tuple(map(str, arrays.get("classes", ())))
+        class_counts = arrays["class_counts"] if classes else np.zeros((len(sites), 0), np.int64)
+        return cls(
+            counts, features, units, moments, {}, {}, {}, robust, local, nearest, own_noise, classes, class_counts
+        )
+
+
+def _classes_of(answers: Mapping[str, Moments], target: str) -> tuple[tuple[str, ...], Int64[np.ndarray, "M k"]]:
+    """Return the classes of all sites, and how many rows of each expert have which."""
+    try:
+        classes = agree_on_classes({site: answer.classes for site, answer in answers.items()}, target)
+    except ClassListError as error:
+        raise FusionError(str(error)) from error
+    counts = [np.zeros((len(answer.counts), len(classes)), np.int64) for answer in answers.values()]
+    for own, answer in zip(counts, answers.values() if classes else (), strict=bool(classes)):
+        own[:, places_of(answer.classes, classes)] = answer.class_counts
+    return classes, np.concatenate(counts)
 
 
 def _content(answer: Moments) -> tuple[bytes, ...]:
     """Return the key that orders sites by the content of their answers."""
-    parts = (answer.means, answer.y_means, answer.covariances, answer.y_variances, answer.counts)
+    parts = (answer.means, answer.y_means, answer.covariances, answer.y_variances, answer.counts, answer.class_counts)
     return tuple(part.tobytes() for part in parts)
 
 
@@ -277,5 +333,7 @@ def own_choice(answer: Moments, kernel: Kernel, units: Units) -> Float64[np.ndar
     # A site cannot estimate the length of an input that is constant in its rows: it keeps the usual start unconverted.
     inputs = np.where(moments.varies, own.scale / units.scale, 1.0)
     output = own.y_scale / units.y_scale if moments.output_varies else 1.0
+    if answer.classes:
+        output = latent_units(answer.class_counts.sum(axis=0)).scale / units.y_scale
     params = kernel.rescaled(answer.theta[:-1], inputs, output)
     return None if params is None else np.append(params, answer.theta[-1] + np.log(output))

@@ -117,11 +117,12 @@ def fit(
         asks = {site: Evaluate(**registry.agreement(site, max_rows), kernel=text, thetas=thetas) for site in place}
         measure = {"log_likelihood": scoring.value} if scoring.asks else {}
         if masking is None:
-            answers: dict[str, Likelihood] = yield Tell(asks, check=_check_likelihood(thetas, rows), measure=measure)
+            check = _check_likelihood(thetas, rows, registry)
+            answers: dict[str, Likelihood] = yield Tell(asks, check=check, measure=measure)
         else:
             total = yield from masking.total(asks, _no_likelihood(thetas), measure=measure)
             rows[total.name] = sum(rows[site] for site in total.sites)
-            answers = as_answer(total, _check_likelihood(thetas, rows))
+            answers = as_answer(total, _check_likelihood(thetas, rows, registry))
         if not answers:
             raise FusionError("no site answered with the likelihood of its outputs")
         evaluations = {place.get(site, site): _evaluations(answer) for site, answer in answers.items()}
@@ -148,7 +149,7 @@ def _evaluations(answer: Likelihood) -> Evaluations:
     return Evaluations(values, answer.gradients, symmetric(answer.informations, answer.gradients.shape[1]))
 
 
-def _check_likelihood(thetas: Float64[np.ndarray, "c p"], rows: Mapping[str, int]) -> Check:
+def _check_likelihood(thetas: Float64[np.ndarray, "c p"], rows: Mapping[str, int], registry: ExpertRegistry) -> Check:
     n_candidates, size = thetas.shape
     expected = {
         "values": (n_candidates,),
@@ -157,6 +158,9 @@ def _check_likelihood(thetas: Float64[np.ndarray, "c p"], rows: Mapping[str, int
     }
     # No density of outputs is larger than that of the noise alone at its mean.
     densest = -0.5 * np.log(2 * np.pi) - thetas[:, -1]
+    if registry.classes:
+        noise = np.exp(2 * thetas[:, -1]) + registry.row_noise
+        densest = -0.5 * registry.n_outputs * np.log(2 * np.pi * noise)
 
     def check(site: str, answer: Likelihood) -> None:
         def refuse(field: str, problem: str) -> None:

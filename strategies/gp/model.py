@@ -32,6 +32,8 @@ class Model:
         ``(w,)`` weights of the gate's network; empty with another gate.
     residuals : ndarray
         Number of the experts' leave-one-out residuals by size (`numerics.gp.calibration`); zeros if nobody was asked.
+    sharpness : float
+        Of class probabilities (`numerics.gp.dirichlet`); 1 for amounts, and if nobody was asked.
     """
 
     registry: ExpertRegistry
@@ -40,6 +42,12 @@ class Model:
     fit: Fit
     network: Float64[np.ndarray, "w"]
     residuals: Int64[np.ndarray, "50"] = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    sharpness: float = 1.0
+
+    @property
+    def noise(self) -> float:
+        """Least variance of the noise of an output, in the common units."""
+        return self.fit.noise + self.registry.row_noise
 
     @property
     def calibration(self) -> Calibration:
@@ -57,6 +65,7 @@ class Model:
             "max_expert_rows": np.array(self.max_rows),
             "network": self.network,
             "residual_counts": self.residuals,
+            "sharpness": np.array(self.sharpness),
             **self.registry.arrays(),
         }
 
@@ -70,4 +79,5 @@ class Model:
             Fit(arrays["theta"], float(arrays["log_likelihood"]), 0, True),
             arrays["network"],
             arrays["residual_counts"],
+            float(arrays.get("sharpness", 1.0)),
         )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float64, Int64, Shaped
 
 from numerics.gp.aggregation import FusedPrediction
-from numerics.gp.alone import Difference
+from numerics.gp.alone import Difference, chosen_points
 from numerics.gp.calibration import BINS, Calibration
+from numerics.gp.dirichlet import class_probabilities
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.measurements import Queries
+from numerics.shared.classification import log_losses
 from protocols.gp.settings import Settings
 from strategies.gp.alone import NOBODY, Alone
 from strategies.gp.expert_count_curve import Sample
@@ -33,9 +36,10 @@ class GPOutcome:
     queries : Queries or None
         The N points, in the units of the data.
     answers : ExpertAnswers or None
-        The experts' predictions, in the common units.
+        The experts' predictions, in the common units. Where outputs are classes, every point is as many equal ones in a
+        row as there are classes.
     fused : FusedPrediction or None
-        The prediction of an observation at every point, in the common units.
+        The prediction of an observation at every point, in the common units; of classes likewise.
     sample : Sample or None
         The experts' predictions at some of the points, to score fewer experts a point.
     sharing_sites : tuple of str
@@ -44,6 +48,8 @@ class GPOutcome:
         How far each site's predictions are from those of most others (`strategies.gp.trust`), all answers counted.
     reductions : ndarray or None
         ``(N,)`` by which share a measurement at each point reduces the mean variance at the points (`gp.suggest`).
+    balanced : bool
+        Whether class probabilities are those of rows among which all classes are as frequent (``class-weight``).
     alone : Alone
         How well each site predicts the test points alone.
     """
@@ -58,6 +64,7 @@ class GPOutcome:
     contradictions: Mapping[str, float] = field(default_factory=dict)
     alone: Alone = NOBODY
     reductions: Float64[np.ndarray, "N"] | None = None
+    balanced: bool = False
 
     @property
     def calibration(self) -> Calibration:
@@ -66,11 +73,45 @@ class GPOutcome:
 
     @property
     def prior(self) -> Float64[np.ndarray, "N"]:
-        """``(N,)`` prior variance of the latent function, in the common units."""
+        """``(N,)`` prior variance of the latent function, in the common units; a point's once for each output."""
         assert self.queries is not None  # noqa: S101 - who calls has looked
         registry, theta = self.model.registry, self.model.fit.theta
         kernel = kernel_of(self.model.kernel, len(registry.features))
-        return kernel.diagonal(theta[:-1], registry.units.inputs(self.queries.x))
+        return np.repeat(kernel.diagonal(theta[:-1], registry.units.inputs(self.queries.x)), registry.n_outputs)
+
+    def probabilities(self, fused: FusedPrediction) -> Float64[np.ndarray, "n k"]:
+        """Return the class probabilities of points of which the latent functions are predicted so."""
+        latent, k = self.model.registry.latent, self.model.registry.n_outputs
+        assert latent is not None  # noqa: S101 - who calls has looked
+        mean, variance = fused.mean.reshape(-1, k), np.maximum(fused.variance - self.model.noise, 0.0).reshape(-1, k)
+        found = class_probabilities(mean, variance, latent, self.model.sharpness)
+        if self.balanced:
+            counts = self.model.registry.class_counts.sum(axis=0)
+            found = found / (counts + 1.0)
+            found /= found.sum(axis=1, keepdims=True)
+        return found
+
+    @cached_property
+    def class_probabilities(self) -> Float64[np.ndarray, "N k"]:
+        """``(N, k)`` probabilities of the classes at the points."""
+        assert self.fused is not None  # noqa: S101 - who calls has looked
+        return self.probabilities(self.fused)
+
+    @property
+    def class_places(self) -> Int64[np.ndarray, "N"] | None:
+        """``(N,)`` places of the known classes at the points; None for amounts, or if they are unknown."""
+        if not self.model.registry.classes or self.queries is None or self.queries.y is None:
+            return None
+        return self.queries.y.astype(np.int64)
+
+    def losses(self, fused: FusedPrediction, points: Int64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
+        """Return squared errors, in the common units, or log losses, where some points are predicted so."""
+        assert self.queries is not None  # noqa: S101 - who calls has looked
+        assert self.queries.y is not None  # noqa: S101 - who calls has looked
+        y = self.queries.y[points]
+        if self.model.registry.classes:
+            return log_losses(self.probabilities(fused), y.astype(np.int64))
+        return np.asarray(np.square(self.model.registry.units.outputs(y) - fused.mean))
 
     @property
     def mean(self) -> Float64[np.ndarray, "N"]:
@@ -81,10 +122,14 @@ class GPOutcome:
 
     @property
     def differences_alone(self) -> dict[str, Difference]:
-        """By site, the squared error of the combined prediction beside its own; empty where nobody was asked."""
+        """By site, the SMSE or log loss of the combined prediction beside its own; empty where nobody was asked."""
         if self.queries is None or self.queries.y is None or self.fused is None:
             return {}
-        return self.alone.differences(self.fused.mean, self.model.registry.units.outputs(self.queries.y))
+        some = chosen_points(len(self.queries.y))
+        losses, unit = self.losses(self.fused, np.arange(len(self.queries.y)))[some], 1.0
+        if not self.model.registry.classes:
+            unit = float(np.var(self.model.registry.units.outputs(self.queries.y)[some]))
+        return self.alone.differences(losses, unit) if unit > 0 else {}
 
     @property
     def std(self) -> Float64[np.ndarray, "N"]:
@@ -97,6 +142,12 @@ class GPOutcome:
         arrays = self.model.arrays()
         if self.queries is None or self.answers is None:
             return arrays
+        if self.model.registry.classes:
+            return arrays | {
+                "probabilities": self.class_probabilities,
+                "selected": self.answers.selected[:: self.model.registry.n_outputs],
+                "queries": self.queries.x,
+            }
         arrays |= {
             "mean": self.mean,
             "std": self.std,

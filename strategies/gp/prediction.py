@@ -52,7 +52,11 @@ class PredictionSetup:
 
 @dataclass(frozen=True, eq=False)
 class _OneExpert:
-    """Predictions of one expert at some points, in ascending order of the points' numbers."""
+    """Predictions of one expert at some points, in ascending order of the points' numbers.
+
+    Here and below, a point of which several outputs are asked for, one for each class, is as many equal points in a
+    row. An ask has it once.
+    """
 
     points: Int64[np.ndarray, "q"]
     mean: Float64[np.ndarray, "q"]
@@ -153,7 +157,7 @@ def ask_experts(
     registry : ExpertRegistry
         The experts.
     points : ndarray
-        ``(N, d)`` points in the common units.
+        ``(N, d)`` points in the common units, each as often as there are outputs (`ExpertRegistry.n_outputs`).
     ranking : ndarray
         ``(N, M)`` numbers of all experts for each point, the most suitable first.
     K : int
@@ -184,7 +188,7 @@ def ask_experts(
                 return answers
             distrusted, distrust = distrusted | doubtful, None
             continue
-        measure = {"queries": float(len(points))}
+        measure = {"queries": float(len(points) // registry.n_outputs)}
         # All sites that replace a lost one may fail, too. The answers so far stay valid, so the run goes on.
         replies: dict[str, Predictions] = yield Tell(
             asks,
@@ -238,7 +242,7 @@ def _build_asks(
     no_points = np.zeros((0, points.shape[1]))
     asks = {}
     for site, places in registry.places.items():
-        own = tuple(points[new[e]] if e in new else no_points for e in places.tolist())
+        own = tuple(points[new[e][:: registry.n_outputs]] if e in new else no_points for e in places.tolist())
         if any(map(len, own)):
             asks[site] = Predict(
                 **registry.agreement(site, setup.max_rows),

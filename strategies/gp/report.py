@@ -15,6 +15,7 @@ from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.measurements import INPUT_LIMIT, LIMIT
 from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.moments import MOST_INPUT_SPREAD, MOST_SPREAD
+from numerics.shared.classification import as_metrics, classification_scores, predicted_classes
 from strategies.gp.influence import raising_the_error
 from strategies.gp.model import Model
 from strategies.gp.outcome import GPOutcome
@@ -42,14 +43,17 @@ def metrics_of(outcome: GPOutcome) -> dict[str, float]:
         "fit_rounds": float(model.fit.rounds),
         "n_experts": float(registry.M),
         "n_rows": float(registry.n_rows),
-        "noise": float(np.exp(model.fit.theta[-1])),
     }
+    if registry.classes:
+        metrics |= {"n_classes": float(len(registry.classes)), "sharpness": model.sharpness}
+    else:
+        metrics["noise"] = float(np.exp(model.fit.theta[-1]))
     if outcome.queries is None or outcome.answers is None:
         return metrics
     n = max(1, len(outcome.queries.x))
     metrics |= {
         "n_queries": float(len(outcome.queries.x)),
-        "n_selected": float((outcome.answers.selected >= 0).sum() / n),
+        "n_selected": float((outcome.answers.selected >= 0).sum() / (n * registry.n_outputs)),
         "bytes_per_query": outcome.answers.n_bytes / n,
         "n_dropped": float((~outcome.answers.available).sum()),
     }
@@ -61,6 +65,10 @@ def metrics_of(outcome: GPOutcome) -> dict[str, float]:
 def _accuracy(outcome: GPOutcome, outputs: Float64[np.ndarray, "N"]) -> dict[str, float]:
     """Score the predictions of measured outputs, and leave out scores that are not defined."""
     assert outcome.fused is not None  # noqa: S101 - who calls has looked
+    best = _best_alone(outcome)
+    if (places := outcome.class_places) is not None:
+        classes = as_metrics(classification_scores(outcome.class_probabilities, places))
+        return classes if best is None else {**classes, "log_loss_alone": best.alone}
     fused, registry = outcome.fused, outcome.model.registry
     y = registry.units.outputs(outputs)
     # The units are those of the training outputs, which therefore have mean 0 and variance 1 (or 0 if all are equal).
@@ -73,7 +81,7 @@ def _accuracy(outcome: GPOutcome, outputs: Float64[np.ndarray, "N"]) -> dict[str
             for level in LEVELS
         },
     }
-    if (best := _best_alone(outcome)) is not None:
+    if best is not None:
         scores["smse_alone"] = best.alone
     return {name: score for name, score in scores.items() if np.isfinite(score)}
 
@@ -85,11 +93,12 @@ def _best_alone(outcome: GPOutcome) -> Difference | None:
 
 def paired_difference(outcome: GPOutcome) -> dict[str, Float64[np.ndarray, "4"]]:
     """Return the difference from the best site alone, its standard error, and the numbers of groups and of sites."""
-    best, squares = _best_alone(outcome), outcome.alone.squares
+    best, losses = _best_alone(outcome), outcome.alone.losses
     if best is None:
         return {}
-    groups = len(next(iter(squares.values())))
-    return {"paired_smse_alone": np.array([best.difference, best.error, groups, len(squares)])}
+    groups = len(next(iter(losses.values())))
+    name = "paired_log_loss_alone" if outcome.model.registry.classes else "paired_smse_alone"
+    return {name: np.array([best.difference, best.error, groups, len(losses)])}
 
 
 def table_of(outcome: GPOutcome) -> list[dict[str, Any]]:
@@ -99,7 +108,7 @@ def table_of(outcome: GPOutcome) -> list[dict[str, Any]]:
     for expert, (site, n) in enumerate(zip(registry.site_of, registry.moments.counts.tolist(), strict=True)):
         row: dict[str, Any] = {"expert": expert, "site": site, "rows": n}
         if answers is not None:
-            row["queries"] = int((answers.selected == expert).sum())
+            row["queries"] = int((answers.selected[:: registry.n_outputs] == expert).sum())
         if site in alone:
             row["alone"] = alone[site].alone
         rows.append(row)
@@ -151,6 +160,7 @@ def _notes_on_fit(model: Model) -> list[str]:
 def _notes_on_sites(outcome: GPOutcome) -> list[str]:
     """Name the sites that the others contradict. A robust run leaves them out (`excluded_from`)."""
     registry, notes = outcome.model.registry, []
+    error = "log loss" if registry.classes else "squared error"
     if left_out := registry.left_out:
         notes.append(
             f"rows that sites left out for outputs beyond {LIMIT:g} deviations of their own median, or inputs beyond"
@@ -158,7 +168,7 @@ def _notes_on_sites(outcome: GPOutcome) -> list[str]:
             f" {_list([f'{site}: {left_out[site]}' for site in sorted(left_out)])}"
         )
     notes += [
-        f"{site}: without it the squared error would be {100 * share:.0f} % lower; look at its data"
+        f"{site}: without it the {error} would be {100 * share:.0f} % lower; look at its data"
         for site, share in raising_the_error(outcome).items()
     ]
     notes += [
@@ -196,16 +206,22 @@ def _notes_on_answers(outcome: GPOutcome) -> list[str]:
             notes.append(f"without the experts of {_list(unwilling)}, which disclose no inputs (allow-inputs)")
     if dropped:
         notes.append(f"where experts of {_list(dropped)} did not answer, the next experts took their place")
-    alone = int((answers.selected < 0).all(axis=1).sum())
+    outputs = registry.n_outputs
+    alone = int((answers.selected[::outputs] < 0).all(axis=1).sum())
     if alone:
         whose = "communication expert's" if outcome.settings.aggregation == "grbcm" else "prior's"
         notes.append(f"at {alone} points no expert answered: the prediction is the {whose}")
-    prior = outcome.prior
-    unknown = int((outcome.fused.variance - outcome.model.fit.noise > _UNKNOWN_SHARE * prior).sum())
-    if unknown:
+    is_unknown = outcome.fused.variance - outcome.model.noise > _UNKNOWN_SHARE * outcome.prior
+    of_points = np.asarray(is_unknown.reshape(-1, outputs).all(axis=1))
+    if of_points.any():
+        is_about = (
+            "every class is about as probable as it is frequent over all rows"
+            if registry.classes
+            else "the prediction is about the mean of all outputs, and its standard deviation is about that of all"
+            " outputs"
+        )
         notes.append(
-            f"{unknown} of {len(prior)} points lie where the experts know next to nothing: the prediction is about the"
-            " mean of all outputs, and its standard deviation is about that of all outputs"
+            f"{int(of_points.sum())} of {len(of_points)} points lie where the experts know next to nothing: {is_about}"
         )
     if outcome.settings.disclosed:
         notes.append("sites disclosed the inputs of their rows to the fusion center (gp.covariance=inputs)")
@@ -229,7 +245,8 @@ def _list(names: Sequence[str]) -> str:
 def answers_csv(outcome: GPOutcome) -> bytes:
     """Write a line for every query point: name or number, mean, standard deviation, a 95 % interval, and the experts.
 
-    The standard deviation is that of an observation, noise included; the interval is calibrated.
+    The standard deviation is that of an observation, noise included; the interval is calibrated. Where outputs are
+    classes, the most probable one and the probability of each stand in place of these.
     """
     assert outcome.queries is not None  # noqa: S101 - who calls has looked
     assert outcome.answers is not None  # noqa: S101 - who calls has looked
@@ -237,16 +254,31 @@ def answers_csv(outcome: GPOutcome) -> bytes:
     several = len(registry.site_of) > len(registry.counts)
     labels = [f"{site}/{expert}" if several else site for expert, site in enumerate(registry.site_of)]
     names = queries.names if queries.names is not None else np.arange(1, len(queries.x) + 1)
-    experts = [" ".join(labels[expert] for expert in row if expert >= 0) for row in outcome.answers.selected.tolist()]
+    selected = outcome.answers.selected[:: registry.n_outputs].tolist()
+    experts = [" ".join(labels[expert] for expert in row if expert >= 0) for row in selected]
+    values = _class_columns(outcome) if registry.classes else _amount_columns(outcome)
+    columns = {"query": names.tolist(), **values, "experts": experts}
+    if (places := outcome.class_places) is not None:
+        columns["measured"] = [registry.classes[place] for place in places.tolist()]
+    elif queries.y is not None:
+        columns["measured"] = queries.y.tolist()
+    return csv_text(columns).encode()
+
+
+def _amount_columns(outcome: GPOutcome) -> dict[str, list[Any]]:
     half = outcome.calibration.reach(_INTERVAL) * outcome.std
-    columns = {
-        "query": names.tolist(),
+    return {
         "mean": outcome.mean.tolist(),
         "std": outcome.std.tolist(),
         "low_95": (outcome.mean - half).tolist(),
         "high_95": (outcome.mean + half).tolist(),
-        "experts": experts,
     }
-    if queries.y is not None:
-        columns["measured"] = queries.y.tolist()
-    return csv_text(columns).encode()
+
+
+def _class_columns(outcome: GPOutcome) -> dict[str, list[Any]]:
+    classes, probabilities = outcome.model.registry.classes, outcome.class_probabilities
+    likeliest = [classes[place] for place in predicted_classes(probabilities).tolist()]
+    return {
+        "class": likeliest,
+        **{f"probability_{label}": probabilities[:, place].tolist() for place, label in enumerate(classes)},
+    }

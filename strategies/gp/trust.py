@@ -27,7 +27,7 @@ def contradictions(
     predictions = ExpertPredictions(
         answers.mean, answers.explained, answers.selected >= 0, answers.features if answers.features.size else None
     )
-    sample = Sample.of(predictions)
+    sample = Sample.of(predictions, registry.n_outputs)
     number = {site: place for place, site in enumerate(registry.counts)}
     site = np.array([number[site] for site in registry.site_of])[answers.selected[sample.rows]]
     with single_threaded():

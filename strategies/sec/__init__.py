@@ -28,12 +28,13 @@ from protocols.sec.payloads import (
 )
 from protocols.sec.settings import Settings
 from protocols.wire.payload import PayloadError
+from strategies.class_labels import class_places
 from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.sec.checks import check_errors, check_losses, check_rows
-from strategies.sec.classes import CenterScores, class_places, score_on_test_rows
+from strategies.sec.classes import CenterScores, score_on_test_rows
 from strategies.sec.learner_clusters import LearnerClusters, cluster_learners
 from strategies.sec.learners import Learners, arrays_of, former_learners
 from strategies.sec.mixtures import Mixture, evaluate_on_test_rows, mix_models, partners_of

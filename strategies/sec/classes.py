@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
 from numerics.sec.mixture import mix
-from numerics.shared.classes import places_of
 from numerics.shared.classification import (
     SCORES,
     classification_scores,
@@ -20,7 +19,6 @@ from numerics.shared.classification import (
 from numerics.shared.classifiers import probabilities_of
 from protocols.models import decode_model
 from protocols.sec.payloads import Errors, Predict
-from strategies.errors import FusionError
 from strategies.sec.learners import Learners
 from strategies.sec.mixtures import mix_models
 
@@ -42,26 +40,6 @@ class CenterScores:
     errors: dict[str, dict[str, float]] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     arrays: dict[str, Shaped[np.ndarray, "..."]] = field(default_factory=dict)
-
-
-def class_places(labels: Shaped[np.ndarray, "t"], classes: Sequence[str], target: str) -> Int64[np.ndarray, "t"]:
-    """Return the place of each label of the center's test rows in the class list.
-
-    Raises
-    ------
-    FusionError
-        If a label is not in the list.
-
-    Examples
-    --------
-    >>> class_places(np.array(["b", "a"], object), ("a", "b"), "kind")
-    array([1, 0])
-    """
-    known = set(classes)
-    for label in labels.tolist():
-        if str(label) not in known:
-            raise FusionError(f"the center's test rows have the class {str(label)!r} of {target!r}, which no site has")
-    return places_of([str(label) for label in labels.tolist()], classes)
 
 
 def all_probabilities(learners: Learners, x: Float64[np.ndarray, "t p"]) -> Float64[np.ndarray, "L t k"]:

@@ -1,7 +1,8 @@
-"""Figures of distributed Gaussian processes: predictions, calibration, experts and fit; of a table, its parts."""
+"""Figures of distributed Gaussian processes: predictions, or of classes their reliability, experts and fit."""
 
 from __future__ import annotations
 
+from server.figures.classification import classification_figures
 from server.figures.figure import Figure
 from server.figures.gp.expert_count import fewer
 from server.figures.gp.experts import experts
@@ -17,4 +18,5 @@ def figures(report: Report, arrays: Arrays) -> list[Figure]:
     if is_table(report):
         return table_figures(report)
     drawn = (each(report, arrays) for each in (predictions, calibration, fewer, experts, fit, inputs))
-    return [figure for figure in drawn if figure is not None]
+    classes = classification_figures(arrays, "at the query points", "the experts together")
+    return [*classes, *(figure for figure in drawn if figure is not None)]

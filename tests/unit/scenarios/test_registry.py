@@ -25,7 +25,7 @@ def test_all_protocols_scenarios_are_listed_in_alphabetical_order() -> None:
 SITES = {
     **dict.fromkeys(("bc3e-german", "bc3e-halfmoon", "bc3e-heart", "bc3e-pima", "bc3e-wine"), 2),
     **dict.fromkeys(("coreset-adult", "coreset-bank", "coreset-diabetes", "coreset-synthetic"), 5),
-    **dict.fromkeys(("gp-airfoil", "gp-concrete"), 5),
+    **dict.fromkeys(("gp-airfoil", "gp-cancer", "gp-concrete"), 5),
     **dict.fromkeys(("gp-parkinsons", "gp-pole", "gp-protein", "gp-pumadyn"), 10),
     **dict.fromkeys(("gp-sarcos", "gp-song", "gp-synthetic"), 10),
     **dict.fromkeys(("residual-friedman1", "residual-friedman2", "residual-friedman3"), 5),

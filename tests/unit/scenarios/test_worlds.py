@@ -15,7 +15,7 @@ from tests.support.documentation import ROOT
 from tests.support.worlds import config_of, world
 
 NAMES = list(registry.scenarios())
-TABLES = [name for name in NAMES if not name.startswith("bc3e-") and name != "coreset-synthetic"]
+TABLES = [name for name in NAMES if not name.startswith("bc3e-") and name not in ("coreset-synthetic", "gp-cancer")]
 
 
 def config(name: str, folder: Path) -> dict[str, Any]:

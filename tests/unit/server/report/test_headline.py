@@ -16,7 +16,7 @@ from tests.support.sample_report import make
         (
             "bc3e",
             make().metrics,
-            "Together, 2 sites put 94.2 ± 0.4 % (higher is better) of their instances into the right class: 4.5"
+            "Together, 1 of 2 sites put 94.2 ± 0.4 % (higher is better) of their instances into the right class: 4.5"
             " percentage points more than by majority vote (89.7 %) and 0.7 percentage points more than in the"
             " paper (93.5 %).",
         ),
@@ -86,7 +86,7 @@ def test_the_answer_of_a_single_site_is_of_one():
 def test_the_answer_of_a_run_that_goes_on_from_another_says_so():
     for protocol, key in (("bc3e", "from"), ("sec", "from"), ("sec", "sec.join")):
         text = answer(make(protocol=protocol, config={key: "/results/7"}))
-        assert text.startswith("With the result of an earlier run, 2 sites")
+        assert text.startswith("With the result of an earlier run, 1 of 2 sites")
     assert answer(make(config={"sec.join": "/results/7"})).startswith("Together"), "no key of its protocol"
 
 
@@ -100,10 +100,10 @@ TABLE = [
 def test_the_answer_of_a_table_says_where_its_number_is_smallest_and_largest_and_how_it_fares():
     report = make(protocol="gp", metrics={"smse": 0.35, "smse_full": 0.28, "n_cells": 3.0}, published={}, table=TABLE)
     assert answer(report) == (
-        "Together, 2 sites worked through 3 settings. Standardized mean squared error (lower is better): lowest with"
-        " rule npae (0.25), highest with rule poe (0.50 ± 0.10). It is lower than by one Gaussian process of all rows"
-        " in 1 of 3 and the same in 1. The paper has figures for 2 of them: this run's are 12 % higher in the median"
-        " (from the same to 25 % higher)."
+        "Together, 1 of 2 sites worked through 3 settings. Standardized mean squared error (lower is better): lowest"
+        " with rule npae (0.25), highest with rule poe (0.50 ± 0.10). It is lower than by one Gaussian process of all"
+        " rows in 1 of 3 and the same in 1. The paper has figures for 2 of them: this run's are 12 % higher in the"
+        " median (from the same to 25 % higher)."
     )
     single = make(protocol="gp", metrics={"smse": 0.5, "n_cells": 1.0}, published={}, table=TABLE[:1])
     assert "error of 0.5 (lower" in answer(single), "a table of one row is a run like any other"

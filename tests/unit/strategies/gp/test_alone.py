@@ -43,7 +43,7 @@ def test_differences_and_their_errors_are_those_of_the_points_in_groups() -> Non
     with pytest.raises(StopIteration) as end:
         conversation.send(answers)
     mean = 0.3 * y
-    for site, found in end.value.value.differences(mean, y).items():
+    for site, found in end.value.value.differences((y - mean) ** 2, float(y.var())).items():
         alone = (y - predictions[site]) ** 2 / y.var()
         pairs = (y - mean) ** 2 / y.var() - alone
         by_group = np.array([pairs[g::groups].sum() for g in range(groups)])
@@ -59,7 +59,7 @@ def test_nobody_is_asked_without_outputs_or_about_few_points() -> None:
     for each in (queries, Queries(queries.x, queries.features)):
         with pytest.raises(StopIteration) as end:
             next(ask_alone(model, each))
-        assert not end.value.value.squares
+        assert not end.value.value.losses
 
 
 def test_of_many_points_some_are_asked() -> None:

@@ -1,0 +1,134 @@
+"""Several answers an expert beside one: ``python -m benchmarks.answers``.
+
+Drawn worlds and real ones, split among M experts by k-means or at random; experts, gate and hyperparameters as in
+`benchmarks.intervals`, half of the experts a point. The data are those of the scenarios, in the directory
+`CONSILIENCE_DATA`; a world without its data is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float64
+
+from benchmarks.intervals import World, chosen_by_gate, predictions_of, theta_of, world_from, world_of
+from benchmarks.tables import table_head, table_row
+from numerics.gp.aggregation import aggregate
+from numerics.gp.joint_answers import sizes
+from numerics.gp.metrics import msll, smse
+from numerics.gp.radial_kernels import SquaredExponential
+from scenarios.gp.common import Pooled
+from scenarios.gp.sites import parts_of
+from scenarios.gp.synthetic import curve
+
+ANSWERS, DRAWS = (1, 3, 5, 9), 5
+_TEST_ROWS = 500
+_Surface = Callable[[Float64[np.ndarray, "n d"]], Float64[np.ndarray, "n"]]
+
+
+class Drawn(NamedTuple):
+    """A drawn world: its function of d inputs, and the deviation of the noise."""
+
+    d: int
+    surface: _Surface
+    noise: float
+    rows: int
+
+
+def _map(x: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n"]:
+    return np.asarray(np.sin(7 * x[:, 0]) * np.cos(6 * x[:, 1]) + x[:, 0])
+
+
+def _friedman(x: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n"]:
+    """Compute the first function of Friedman (1991), over 5."""
+    return np.asarray(
+        (10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4]) / 5
+    )
+
+
+DRAWN = {
+    "curve": Drawn(1, lambda x: curve(x[:, 0]), 0.2, 1000),
+    "map": Drawn(2, _map, 0.1, 1000),
+    "Friedman 1": Drawn(5, _friedman, 0.2, 1000),
+}
+WORLDS: Sequence[tuple[str, int, int, str]] = (
+    *(("curve", M, 0, split) for M, split in ((5, "kmeans"), (20, "kmeans"), (50, "kmeans"), (10, "random"))),
+    *(("map", M, 0, split) for M, split in ((2, "kmeans"), (10, "kmeans"), (50, "kmeans"), (10, "random"))),
+    *(("Friedman 1", M, 0, split) for M, split in ((5, "kmeans"), (20, "kmeans"), (50, "kmeans"), (10, "random"))),
+    *(("concrete", M, 0, "kmeans") for M in (2, 5, 20)),
+    *(("airfoil", M, 0, "kmeans") for M in (2, 5, 20, 50)),
+    ("airfoil", 5, 0, "random"),
+    *(("synthetic", M, K, "kmeans") for M, K in ((10, 0), (20, 3))),
+    ("concrete", 10, 3, "kmeans"),
+)
+"""Worlds: data, number of experts M, experts of a point K (0: half of them), and how rows are dealt."""
+
+
+def draw_world(drawn: Drawn, M: int, split: str, seed: int) -> World:
+    """Draw rows of a function on the unit cube, and deal them to M experts."""
+    rng = np.random.default_rng([seed, drawn.d, M])
+    x = rng.uniform(size=(drawn.rows + _TEST_ROWS, drawn.d))
+    y = drawn.surface(x) + drawn.noise * rng.normal(size=len(x))
+    n = drawn.rows
+    names = tuple(f"x{place}" for place in range(drawn.d))
+    pooled = Pooled(x[:n], y[:n], x[n:], y[n:], names, (seed,))
+    part = parts_of(pooled, M, split)
+    return world_from([(x[:n][part == i], y[:n][part == i]) for i in range(M)], (x[n:], y[n:]))
+
+
+def scores(world: World, seed: int, experts: int = 0) -> dict[int, tuple[float, float, float]]:
+    """Return SMSE, MSLL and bytes a point by the number of answers."""
+    kernel = SquaredExponential(world.test[0].shape[1])
+    theta = theta_of(kernel, world.experts, seed)
+    K = experts or -(-len(world.experts) // 2)
+    order = chosen_by_gate(world, kernel, theta, K)
+    x, y = world.test
+    prior, noise = kernel.diagonal(theta[:-1], x), float(np.exp(2 * theta[-1]))
+    found = {}
+    for answers in ANSWERS:
+        fused = aggregate("npae", predictions_of(world, kernel, theta, order, answers), prior, noise)
+        D = answers - 1 or 32
+        means, covariances = sizes(D) if answers > 1 else (0, 0)
+        size = K * (8.0 * x.shape[1] + 16 + 2 * D + 4 * means + 2 * covariances)
+        found[answers] = (smse(y, fused.mean), msll(y, fused.mean, fused.variance, 0.0, 1.0), size)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, and print a line for every world."""
+    parser: Any = argparse.ArgumentParser(prog="python -m benchmarks.answers", description=__doc__.partition("\n")[0])
+    parser.add_argument("--draws", type=int, default=DRAWS)
+    parser.add_argument("--only", nargs="+", default=())
+    options = parser.parse_args(arguments)
+    columns = [f"{name}, {answers}" for name in ("SMSE", "MSLL", "bytes") for answers in ANSWERS]
+    print("\n".join(table_head(["data", "M", "K", "split", "rows an expert", *columns])), flush=True)
+    for name, M, K, split in WORLDS:
+        if options.only and name not in options.only:
+            continue
+        draws = []
+        for seed in range(options.draws):
+            world = draw_world(DRAWN[name], M, split, seed) if name in DRAWN else world_of(name, seed, M, split)
+            draws.append(scores(world, seed, K))
+        rows = sum(len(y) for _, y in world.experts) / M
+        values = {answers: np.array([each[answers] for each in draws]) for answers in ANSWERS}
+        cells = [
+            _cell(values[answers][:, place], values[1][:, place], digits)
+            for place, digits in ((0, 4), (1, 3), (2, 0))
+            for answers in ANSWERS
+        ]
+        print(table_row([name, str(M), str(K or -(-M // 2)), split, f"{rows:.0f}", *cells]), flush=True)
+
+
+def _cell(values: Float64[np.ndarray, "draws"], ones: Float64[np.ndarray, "draws"], digits: int) -> str:
+    """Return the mean, and the standard error of the difference from one answer."""
+    differences, mean = values - ones, f"{values.mean():.{digits}f}"
+    if len(values) < 2 or not differences.any() or not digits:
+        return mean
+    return f"{mean} ± {differences.std(ddof=1) / np.sqrt(len(values)):.{digits}f}"
+
+
+if __name__ == "__main__":
+    main()

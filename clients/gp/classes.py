@@ -1,0 +1,56 @@
+"""Classes at a site of gp: probabilities of rows that are predicted without themselves, and how sure they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from clients.gp.experts import Part, rows_left_out
+from numerics.gp.dirichlet import SHARPNESS, LatentUnits, class_probabilities
+from numerics.shared.classification import log_losses
+
+Probabilities = Callable[[float], Float64[np.ndarray, "n k"]]
+"""Class probabilities of rows by their sharpness."""
+
+
+def probabilities_left_out(
+    rows: Part, kernel: str, theta: tuple[float, ...], local: int, units: LatentUnits
+) -> tuple[Probabilities, Int64[np.ndarray, "n"]]:
+    """Predict the classes of an expert's rows without themselves; return probabilities, and the rows' own classes.
+
+    Of an expert of nearest rows (`local`), these are some of its rows.
+
+    Raises
+    ------
+    SiteFault, numpy.linalg.LinAlgError
+        If the rows cannot be factorized with these hyperparameters.
+    """
+    means, variances = [], []
+    for each in rows.outputs:
+        left_out = rows_left_out(each, kernel, theta, local)
+        assert each.noise is not None  # noqa: S101 - outputs of classes have one
+        places = left_out.rows
+        known = each.noise[places] + np.exp(2 * theta[-1])
+        means.append(each.y[places] - left_out.errors)
+        variances.append(np.maximum(left_out.variances - known, 0.0))
+    mean, variance = np.column_stack(means), np.column_stack(variances)
+
+    def probabilities(sharpness: float) -> Float64[np.ndarray, "n k"]:
+        return class_probabilities(mean, variance, units, sharpness)
+
+    # The output of the class that a row has is the surest.
+    assert rows.noise is not None  # noqa: S101 - as above
+    return probabilities, rows.noise[places].argmin(axis=1)
+
+
+def losses_by_sharpness(
+    experts: Sequence[Part], kernel: str, theta: tuple[float, ...], local: int, units: LatentUnits
+) -> Float64[np.ndarray, "21"]:
+    """Return the sum of the log losses of rows that are predicted without themselves, for each of `SHARPNESS`."""
+    totals = np.zeros(len(SHARPNESS))
+    for rows in experts:
+        probabilities, own = probabilities_left_out(rows, kernel, theta, local, units)
+        totals += [float(log_losses(probabilities(each), own).sum()) for each in SHARPNESS.tolist()]
+    return totals
