@@ -1,4 +1,4 @@
-"""Attacks through crafted models, whose mean squared errors count the rows in boxes, and through the site's own."""
+"""Attacks through crafted models, whose mean losses count the rows in boxes, and through the site's own."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ _LARGEST = 2.0**40
 _BITS = 44
 """Bits of a mean squared error that can be read; the others are rounding."""
 _MOST_ASKS = 400
+_COMBINATIONS = 3
+"""Combinations of models that every center may ask the error of."""
 _MODELS, _STRIPS = 400, 40
 """Models of one ask, and strips of a column's range."""
 _FINEST = 2.0**-9
@@ -90,13 +92,14 @@ class Boxes:
         model.tree_, model.n_outputs_, model.n_features_in_ = self._tree(leaves), 1, len(self.width)
         return encode_model(model)
 
-    def classifier(self, box: int, sure: int, share: float, k: int) -> UInt8[np.ndarray, "bytes"]:
-        """Return the tree as a classifier that gives one of k classes this share in a box, and all alike elsewhere."""
+    def classifier(self, shares: Mapping[int, float], sure: int, k: int) -> UInt8[np.ndarray, "bytes"]:
+        """Return the tree as a classifier that gives one of k classes these shares by box, and all alike elsewhere."""
         from sklearn.tree import DecisionTreeClassifier
 
         leaves = np.full((len(self.left), 1, k), 1 / k)
-        leaves[box] = (1 - share) / (k - 1)
-        leaves[box, 0, sure] = share
+        for box, share in shares.items():
+            leaves[box] = (1 - share) / (k - 1)
+            leaves[box, 0, sure] = share
         model = DecisionTreeClassifier()
         model.tree_, model.n_outputs_, model.n_features_in_ = self._tree(leaves), 1, len(self.width)
         model.classes_, model.n_classes_ = np.arange(k), k
@@ -132,16 +135,13 @@ class _Center:
         self.n_models, self.holdout, self.refusal = 0, 0.0, "the site takes no part"
         self.fitted: Fitted | None = None
 
-    def start(self, holdout: float = 0.0, *, classes: bool = False) -> bool:
-        """Start a run in which the site holds this share of its rows out; `classes`: the attack also is for classes."""
+    def start(self, holdout: float = 0.0) -> bool:
+        """Start a run in which the site holds this share of its rows out."""
         self.holdout = holdout
         select = Select("lr", "half-half", "model", 5, "fitted", moments=False)
         if not self.site.start_run({"sec.holdout": holdout}):
             return False
         self.fitted = self.site.ask(select)
-        if self.fitted is not None and self.fitted.classes and not classes:
-            self.refusal = "its models predict amounts, and the site's outcome is a class"
-            return False
         return self.fitted is not None
 
     @property
@@ -155,7 +155,7 @@ class _Center:
         return self.fitted.n if self.fitted else 0
 
     def sums(self, models: Sequence[UInt8[np.ndarray, "_"]], *, keep: bool = False) -> Float64[np.ndarray, "models"]:
-        """Return the sum of squared errors of each model; NaN if the site sends none."""
+        """Return the sum of the losses of each model; NaN if the site sends none."""
         self.n_models += len(models)
         names = tuple(f"m{self.n_models}-{place}" for place in range(len(models)))
         ask = Exchange(names, tuple(models), "model", keep=keep)
@@ -163,11 +163,31 @@ class _Center:
             everything, rows = tuple(np.arange(k) for _ in models), np.full(len(models), MOST_ROWS)
             ask = replace(ask, classes=self.classes, places=everything, rows=rows)
         answer = self.site.ask(ask)
-        if answer is None and self.start(self.holdout, classes=bool(self.classes)):  # another run may get an answer
+        if answer is None and self.start(self.holdout):  # another run may get an answer
             answer = self.site.ask(ask)
         if not isinstance(answer, Losses):
             return np.full(len(models), np.nan)
         return np.asarray(np.where(answer.finite, answer.losses, np.nan) * self.n)
+
+    def counting_models(self, group: Sequence[int]) -> list[UInt8[np.ndarray, "_"]]:
+        """Return models the sum of whose losses has a digit for each of these boxes, the number of rows in it.
+
+        For amounts it is one model. For classes it is one for each class, sure of it in the boxes to a degree: the sum
+        of a row's k losses is the same whatever its class is.
+        """
+        if not (k := len(self.classes)):
+            return [self.boxes.model(dict(zip(group, _values(self.n), strict=False)))]
+        shares = dict(zip(group, _shares(self.n, k), strict=False))
+        return [self.boxes.classifier(shares, place, k) for place in range(k)]
+
+    def read_counts(
+        self, groups: Sequence[Sequence[int]], sums: Float64[np.ndarray, "models"], n_rows: int
+    ) -> list[list[int]]:
+        """Return the numbers of rows in boxes from the sums over `n_rows` rows that `counting_models` have."""
+        k = len(self.classes)
+        totals = sums.reshape(len(groups), -1).sum(axis=1) - n_rows * (k * np.log(k) if k else 0.0)
+        unit = _smallest_excess(self.n) if k else _LARGEST**2
+        return [_digits(total, unit, self.n, len(group)) for group, total in zip(groups, totals, strict=True)]
 
     @property
     def note(self) -> str:
@@ -180,11 +200,30 @@ def _values(n: int) -> list[float]:
     return [_LARGEST * 2.0 ** (bits * place / 2) for place in range(max(1, _BITS // bits))]
 
 
-def _digits(total: float, n: int, places: int) -> list[int]:
-    """Return the counts that a sum of squares of such leaves holds; zeros if the sum cannot be read."""
+def _smallest_excess(n: int) -> float:
+    """Return how much more a row in the first box loses by the models of all classes than by knowing nothing."""
+    bits = n.bit_length()
+    return 2.0 ** (-bits * (max(1, _BITS // bits) - 1))
+
+
+def _shares(n: int, k: int) -> list[float]:
+    """Return shares of the class that a leaf is sure of, of k, such that one sum of log losses holds all counts."""
+    from scipy.optimize import brentq
+
+    def excess(away: float, wanted: float) -> float:
+        return float(-np.log1p(k * away) - (k - 1) * np.log1p(-k * away / (k - 1)) - wanted)
+
+    wanted = [_smallest_excess(n) * 2.0 ** (n.bit_length() * place) for place in range(len(_values(n)))]
+    away = np.array([brentq(excess, 0.0, 1 - 1 / k - 1e-6, args=(each,), xtol=1e-18) for each in wanted])
+    # The site counts one imaginary row for all classes alike (`numerics.shared.classes.align_probabilities`).
+    return (1 / k + away * (1 + 1 / MOST_ROWS)).tolist()
+
+
+def _digits(total: float, unit: float, n: int, places: int) -> list[int]:
+    """Return the counts that a sum of such losses holds, in units of the first; zeros if the sum cannot be read."""
     if not np.isfinite(total) or total < 0:
         return [0] * places
-    bits, rest = n.bit_length(), round(total / _LARGEST**2)
+    bits, rest = n.bit_length(), round(total / unit)
     return [min((rest >> (bits * place)) & ((1 << bits) - 1), n) for place in range(places)]
 
 
@@ -192,21 +231,19 @@ def _digits(total: float, n: int, places: int) -> list[int]:
 
 
 def bisection(site: AttackedSite) -> Claims:
-    """Leaves of 2^40 and more let one error hold many counts; boxes with rows are cut again and again."""
+    """Leaves of very unequal losses let one error hold many counts; boxes with rows are cut again and again."""
     center = _Center(site)
     if not center.start():
         return Claims.none(site.ranges.shape[1], center.refusal)
-    boxes, n, values = center.boxes, center.n, _values(center.n)
+    boxes, n, together = center.boxes, center.n, len(_values(center.n))
     counts, active = {0: n}, [0]
     while active and site.n_asks < _MOST_ASKS:
         halves = [boxes.cut(box) for box in active]
-        groups = [halves[place : place + len(values)] for place in range(0, len(halves), len(values))]
-        sums = center.sums(
-            [boxes.model({left: value for (left, _), value in zip(group, values, strict=False)}) for group in groups]
-        )
+        groups = [[left for left, _ in halves[place : place + together]] for place in range(0, len(halves), together)]
+        sums = center.sums([model for group in groups for model in center.counting_models(group)])
         if np.isnan(sums).all():
             break
-        read = [digit for group, total in zip(groups, sums, strict=True) for digit in _digits(total, n, len(group))]
+        read = [digit for counted in center.read_counts(groups, sums, n) for digit in counted]
         for box, (left, right), count in zip(active, halves, read, strict=True):
             total = counts.pop(box)
             counts[left] = min(count, total)
@@ -220,9 +257,7 @@ def _claims(center: _Center, counts: Mapping[int, int]) -> Claims:
     boxes, filled = center.boxes, [box for box, count in counts.items() if count]
     single = [box for box in filled if counts[box] == 1]
     least, greatest = center.site.ranges[:, -1]
-    value = 1000.0 * max(greatest - least, abs(least), abs(greatest))
-    base, *sums = center.sums([boxes.model({}), *(boxes.model({box: value}) for box in single)])
-    outcomes = dict(zip(single, (value**2 - (np.array(sums) - base)) / (2 * value), strict=True))
+    outcomes = _classes_of(center, single) if center.classes else _amounts_of(center, single)
     tolerance = 0.004 * (greatest - least)
     known = np.array([outcomes.get(box, np.nan) for box in filled])
     low, high = np.array([boxes.low[box] for box in filled]), np.array([boxes.high[box] for box in filled])
@@ -234,10 +269,28 @@ def _claims(center: _Center, counts: Mapping[int, int]) -> Claims:
     )
 
 
+def _amounts_of(center: _Center, single: Sequence[int]) -> dict[int, float]:
+    """Return the outcomes of rows that are alone in their boxes, where each becomes far off."""
+    least, greatest = center.site.ranges[:, -1]
+    value, boxes = 1000.0 * max(greatest - least, abs(least), abs(greatest)), center.boxes
+    base, *sums = center.sums([boxes.model({}), *(boxes.model({box: value}) for box in single)])
+    return dict(zip(single, (value**2 - (np.array(sums) - base)) / (2 * value), strict=True))
+
+
+def _classes_of(center: _Center, single: Sequence[int]) -> dict[int, float]:
+    """Return the places of the classes of rows that are alone in their boxes: of which a sure leaf loses least."""
+    k = len(center.classes)
+    if not single:
+        return {}
+    sums = center.sums([center.boxes.classifier({box: 0.9}, place, k) for box in single for place in range(k)])
+    lowest = np.nan_to_num(sums.reshape(len(single), k), nan=np.inf).argmin(axis=1)
+    return dict(zip(single, lowest.astype(np.float64).tolist(), strict=True))
+
+
 def strips(site: AttackedSite) -> Claims:
     """Pairs of trees that differ by a strip, all in one ask; answers for the same boundary are averaged."""
     center = _Center(site)
-    if not center.start(classes=True):
+    if not center.start():
         return Claims.none(site.ranges.shape[1], center.refusal)
     return _strips(center, _boundaries(site)[1:-1], _MODELS // _STRIPS)
 
@@ -248,7 +301,7 @@ def strip_a_run(site: AttackedSite) -> Claims:
     boundaries = _boundaries(site)
     claims = []
     for low, high in pairwise(boundaries[1:-1].tolist()):
-        if not center.start(classes=True):
+        if not center.start():
             break
         claims.append(_strips(center, np.array([low, high]), _MODELS // 2))
     if not claims:
@@ -296,7 +349,7 @@ def _counts_of_classes(center: _Center, boundaries: Float64[np.ndarray, "b"], re
     for boundary in boundaries:
         boxes = Boxes(center.boxes.first_low, center.boxes.first_high)
         _, beyond = boxes.cut(0, 0, float(boundary))
-        models += [boxes.classifier(beyond, c, 1 - 1e-7 * (1 + t), k) for t in range(rounds) for c in range(k)]
+        models += [boxes.classifier({beyond: 1 - 1e-7 * (1 + t)}, c, k) for t in range(rounds) for c in range(k)]
     sums = center.sums(models).reshape(len(boundaries), rounds, k).sum(axis=2).mean(axis=1)
     anywhere, beyond_it = k * np.log(k), -(k - 1) * np.log(SMALLEST_PROBABILITY)
     return np.asarray((sums - center.n * anywhere) / (beyond_it - anywhere))
@@ -307,22 +360,24 @@ def held_out(site: AttackedSite) -> Claims:
     center = _Center(site)
     if not center.start(holdout=0.2):
         return Claims.none(site.ranges.shape[1], center.refusal)
-    boxes, values = center.boxes, _values(center.n)
+    n_groups = _COMBINATIONS // max(1, len(center.classes))
+    if not n_groups:
+        return Claims.none(site.ranges.shape[1], f"more than {_COMBINATIONS} classes need more combinations than these")
+    boxes, together = center.boxes, len(_values(center.n))
     active = [0]
-    while len(active) < 3 * len(values):
+    while len(active) < n_groups * together:
         active = [half for box in active for half in boxes.cut(box)]
-    groups = [active[place * len(values) : (place + 1) * len(values)] for place in range(3)]
-    models = [boxes.model(dict(zip(group, values, strict=True))) for group in groups]
+    groups = [active[place * together : (place + 1) * together] for place in range(n_groups)]
+    models = [model for group in groups for model in center.counting_models(group)]
     learned = center.sums(models, keep=True)
     answer = site.ask(_each_alone(len(models)))
     if not isinstance(answer, Errors):
         return Claims.none(site.ranges.shape[1], center.note)
     tried = np.where(answer.finite, answer.errors, np.nan) * answer.n_test
-    counts = [
-        one + other
-        for group, first, second in zip(groups, learned, tried, strict=True)
-        for one, other in zip(_digits(first, center.n, len(group)), _digits(second, center.n, len(group)), strict=True)
+    parts = [
+        np.concatenate(center.read_counts(groups, sums, n)) for sums, n in ((learned, center.n), (tried, answer.n_test))
     ]
+    counts = parts[0] + parts[1]
     asked = [box for group in groups for box in group]
     anything = np.full(len(asked), np.inf)
     return Claims(
@@ -334,19 +389,32 @@ def held_out(site: AttackedSite) -> Claims:
 
 
 def spread(site: AttackedSite) -> Claims:
-    """Leaves count held-out rows by the standard error of a difference: its square is a mean of fourth powers."""
+    """Leaves count held-out rows by the standard error of a difference: its square is a mean of squared differences."""
     center = _Center(site)
     if not center.start(holdout=0.2):
         return Claims.none(site.ranges.shape[1], center.refusal)
     boxes = center.boxes
     halves = boxes.cut(0)
-    center.sums([boxes.model({half: _LARGEST}) for half in halves], keep=True)
-    answer = site.ask(
-        replace(_each_alone(3), weights=np.vstack([np.zeros(2), np.eye(2)]), own=np.array([1.0, 0.0, 0.0]))
-    )
+    if k := len(center.classes):
+        # Two models that know nothing elsewhere, and one that knows nothing anywhere, to which they are compared.
+        right, share = np.log(k * 0.9), 0.9
+        wrong = np.log(k * (1 - share) / (k - 1))
+        center.sums([boxes.classifier(shares, 0, k) for shares in ({}, *({half: share} for half in halves))], keep=True)
+        answer = site.ask(_each_alone(3))
+    else:
+        center.sums([boxes.model({half: _LARGEST}) for half in halves], keep=True)
+        answer = site.ask(
+            replace(_each_alone(3), weights=np.vstack([np.zeros(2), np.eye(2)]), own=np.array([1.0, 0.0, 0.0]))
+        )
     if not isinstance(answer, Errors):
         return Claims.none(site.ranges.shape[1], center.note)
-    counts = np.square(answer.deviations[1:] / _LARGEST**2) * answer.n_test**2
+    squares = np.square(answer.deviations[1:]) * answer.n_test**2
+    if k:  # sums of two kinds of rows, those of the first class and the others: two equations for each half
+        gains = (answer.errors[0] - answer.errors[1:]) * answer.n_test
+        kinds = np.linalg.solve(np.array([[right, wrong], [right**2, wrong**2]]), np.stack([gains, squares]))
+        counts = kinds.sum(axis=0)
+    else:
+        counts = squares / _LARGEST**4
     anything = np.full(2, np.inf)
     return Claims(
         np.column_stack([np.array([boxes.low[half] for half in halves]), -anything]),

@@ -395,8 +395,9 @@ def test_a_center_that_makes_models_learns_nothing_of_few_rows(tmp_path: Path, n
 
 
 @pytest.mark.parametrize("protected", [True, False])
-def test_classifiers_that_differ_by_a_strip_count_no_few_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protected: bool
+@pytest.mark.parametrize(("name", "runs", "least_out"), [("strips", 1, 10), ("held-out", 1, 0), ("bisection", 6, 10)])
+def test_classifiers_count_no_few_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, runs: int, least_out: int, protected: bool
 ) -> None:
     """Leaves that are sure of one class after the other count rows by log losses, where these are exact."""
     if not protected:
@@ -405,8 +406,9 @@ def test_classifiers_that_differ_by_a_strip_count_no_few_rows(
     rows = draw_rows(1, 80, 1)
     rows["y"] = np.where(rows["y"] > 0, "yes", "no")
     folder = write_files(tmp_path / "labs", {"lab-1": rows})
-    [outcome] = play("sec", folder / "lab-1.csv", settings={"target": "y"}, only="strips")
-    assert (outcome.groups_out > 10) != protected
+    [outcome] = play("sec", folder / "lab-1.csv", settings={"target": "y"}, most_runs=runs, only=name)
+    assert (outcome.groups_out > least_out) != protected
+    assert not protected or outcome.rows_out == 0
 
 
 @pytest.mark.parametrize("protected", [True, False])
