@@ -214,7 +214,13 @@ def _models(table: Table, columns: Sequence[str], n_classes: int | None, most: i
 
 def _hard(table: Table, name: str, limit: int) -> Int[np.ndarray, "n"]:
     """Return ``(n,)`` integers from 0 up, below `limit`, and -1 for an empty cell, in the smallest type for them."""
-    labels = numeric(table, name, allow_missing=True)
+    try:
+        labels = numeric(table, name, allow_missing=True)
+    except DataError as error:
+        if error.code != "not-numeric":
+            raise
+        hint = f"name classes in order, as in ordinal='{name}=no<yes'"
+        raise DataError(f"{error}; {hint}", error.code) from error
     known = ~np.isnan(labels)
     bad = known & ((labels < 0) | (labels >= limit) | (labels != np.floor(labels)))
     for row in np.flatnonzero(bad)[:1]:
