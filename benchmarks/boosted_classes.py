@@ -39,9 +39,9 @@ DATA: Mapping[str, tuple[str, int, int]] = {
 def frame_of(folder: Path, name: str) -> pd.DataFrame:
     """Return a data set; of diabetes130 the first visit of every patient."""
     if name == "breast cancer":
-        return load_breast_cancer(as_frame=True).frame
+        return pd.DataFrame(load_breast_cancer(as_frame=True).frame)
     if name == "digits":
-        return load_digits(as_frame=True).frame
+        return pd.DataFrame(load_digits(as_frame=True).frame)
     frame = pd.read_csv(folder / f"{name}.csv.gz", keep_default_na=False)
     if "patient_nbr" in frame:
         frame = frame.drop_duplicates("patient_nbr")

@@ -1,7 +1,8 @@
 """Attacks on BC3E in the row distribution: sums over instances, round after round, are the joint counts of all labels.
 
 What an instance adds to a round's sums follows from its labels: its votes by class and its cluster in each clustering.
-So the sums of some rounds are linear equations in the numbers of instances of each combination of labels.
+So the sums of some rounds are linear equations in the numbers of instances of each combination of labels. So are the
+numbers of right decisions of several runs in those of each combination with each known class.
 """
 
 from __future__ import annotations
@@ -17,20 +18,22 @@ from consilience.attack.interface import Attack, Claims
 from consilience.attack.site import AttackedSite
 from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step
 from numerics.bc3e.ensemble import Ensemble, present
-from numerics.bc3e.grid import from_grid
+from numerics.bc3e.grid import MAX_BITS, from_grid
 from numerics.bc3e.m_step import initial_beta, maximize_alpha, maximize_beta
+from numerics.bc3e.reliability import class_probabilities
 from numerics.bc3e.responsibilities import likelihood_table
-from protocols.bc3e.payloads import EStep, Holdings, Statistics, Survey
+from protocols.bc3e.payloads import EStep, Holdings, Predict, Predicted, Statistics, Survey
 
 _BITS, _TOLERANCE, _SWEEPS = 30, 1e-8, 500
 _ASKS = 10
 _MOST_COMBINATIONS = 4000
 _CLOSE = 0.1
 """Distance from a whole number up to which a solved count is claimed."""
+_NO_PART = "the site takes no part, or has too many combinations of labels"
 
 
 def true_rows(shard: Ensemble) -> Float64[np.ndarray, "n q"]:
-    """Return the votes of every instance by class, and its cluster in each clustering, -1 where it has none."""
+    """Return votes by class, cluster in each clustering, and, if any is known, class of every instance; -1: none."""
     k = max(
         (int(labels.max(initial=0)) + 1 if labels.ndim == 1 else labels.shape[1] for labels in _all(shard)), default=1
     )
@@ -42,7 +45,8 @@ def true_rows(shard: Ensemble) -> Float64[np.ndarray, "n q"]:
         labels if labels.ndim == 1 else np.where(present(labels), labels.argmax(axis=1), -1)
         for labels in shard.clusterings.values()
     ]
-    return np.column_stack([votes, *clusters]).astype(np.float64)
+    known = [] if shard.truth is None else [shard.truth]
+    return np.column_stack([votes, *clusters, *known]).astype(np.float64)
 
 
 def _all(shard: Ensemble) -> list[np.ndarray]:
@@ -99,8 +103,7 @@ class _Center:
         self, place: int, alpha: Float64[np.ndarray, "k"], tables: Mapping[str, Float64[np.ndarray, "k _"]]
     ) -> Float64[np.ndarray, "e"]:
         """Return what one instance of a combination of labels adds to the sums."""
-        voters = {str(model): self.votes[place, [model]] for model in range(self.votes.shape[1])}
-        labels = dict(zip(self.holdings.clusterings, self.clusters[place][:, None], strict=True))
+        voters, labels = self._labels(np.array([place]))
         if place == len(self.gammas):
             start = cold_start(voters, labels, 1, self.k, _BITS)
             self.gammas.append(add_alpha(alpha, start, _BITS))
@@ -108,19 +111,50 @@ class _Center:
         self.gammas[place], part = e_step(alpha, tables, voters, labels, self.gammas[place], settings)
         return _flat([part.mass[name] for name in self.holdings.clusterings], part.log_theta, 1)
 
-    def claims(self) -> Claims:
-        """Solve the equations for the numbers of instances, and claim those that are close to whole numbers."""
+    def _labels(self, places: Int64[np.ndarray, "c"]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Return votes and clusters of an instance of each of these combinations."""
+        voters = {str(model): self.votes[places, model] for model in range(self.votes.shape[1])}
+        return voters, dict(zip(self.holdings.clusterings, self.clusters[places].T, strict=True))
+
+    def decisions(
+        self, places: Int64[np.ndarray, "c"], alpha: Float64[np.ndarray, "k"], betas: list[Float64[np.ndarray, "k _"]]
+    ) -> Int64[np.ndarray, "c"]:
+        """Return the class that a site predicts for an instance of each of these combinations."""
+        voters, labels = self._labels(places)
+        tables = {name: likelihood_table(beta) for name, beta in zip(self.holdings.clusterings, betas, strict=True)}
+        settings = EStepSettings(MAX_BITS, _TOLERANCE, _SWEEPS)
+        gamma = add_alpha(alpha, cold_start(voters, labels, len(places), self.k, MAX_BITS), MAX_BITS)
+        gamma, _ = e_step(alpha, tables, voters, labels, gamma, settings)
+        return np.asarray(class_probabilities(gamma, np.zeros(0)).argmax(axis=1))
+
+    def counts(self) -> Float64[np.ndarray, "p"]:
+        """Solve the equations for the number of instances of each combination."""
         from scipy.optimize import nnls
 
+        return np.asarray(nnls(np.concatenate(self.rows), np.concatenate(self.right), maxiter=100 * len(self.votes))[0])
+
+    def cells(self) -> Float64[np.ndarray, "p q"]:
+        """Return votes by class and clusters of each combination."""
+        by_class = np.stack([(self.votes == i).sum(axis=1) for i in range(self.k)], axis=1)
+        return np.column_stack([by_class, self.clusters]).astype(np.float64)
+
+    def claims(self) -> Claims:
+        """Claim the numbers of instances that are close to whole numbers."""
         note = f"combinations of labels: {len(self.votes)}, equations: {sum(len(each) for each in self.right)}"
         if not self.rows:
-            return Claims.none(self.k + self.clusters.shape[1], note)
-        counts = nnls(np.concatenate(self.rows), np.concatenate(self.right), maxiter=100 * len(self.votes))[0]
-        whole = np.rint(counts)
-        known = (np.abs(counts - whole) < _CLOSE) & (whole > 0)
-        by_class = np.stack([(self.votes == i).sum(axis=1) for i in range(self.k)], axis=1)
-        cells = np.column_stack([by_class, self.clusters]).astype(np.float64)[known]
-        return Claims(cells - 1e-3, cells + 1e-3, whole[known].astype(np.int64), [note])
+            return Claims.none(self.site.ranges.shape[1], note)
+        return _claim(self.cells(), self.counts(), self.site, note)
+
+
+def _claim(
+    cells: Float64[np.ndarray, "p _"], counts: Float64[np.ndarray, "p"], site: AttackedSite, note: str
+) -> Claims:
+    """Claim the counts that are close to whole numbers, in the first columns of the true rows."""
+    whole = np.rint(counts)
+    known = (np.abs(counts - whole) < _CLOSE) & (whole > 0)
+    more = np.full((int(known.sum()), site.ranges.shape[1] - cells.shape[1]), np.inf)
+    low, high = np.hstack([cells[known] - 1e-3, -more]), np.hstack([cells[known] + 1e-3, more])
+    return Claims(low, high, whole[known].astype(np.int64), [note])
 
 
 def _flat(mass: list[Int64[np.ndarray, "k _"]], log_theta: Int64[np.ndarray, "k"], n: int) -> Float64[np.ndarray, "e"]:
@@ -130,16 +164,21 @@ def _flat(mass: list[Int64[np.ndarray, "k _"]], log_theta: Int64[np.ndarray, "k"
 _NextStep = Callable[[_Center, Statistics | None], tuple[Float64[np.ndarray, "k"], list[Float64[np.ndarray, "k _"]]]]
 
 
-def _play(site: AttackedSite, parameters: _NextStep) -> Claims:
+def _fit(site: AttackedSite, parameters: _NextStep) -> _Center | None:
+    """Ask for the sums of a fit."""
     center = _Center.begin(site)
-    if center is None:
-        return Claims.none(site.ranges.shape[1], "the site takes no part, or has too many combinations of labels")
     answer = None
-    for step in range(_ASKS):
+    for step in range(_ASKS if center else 0):
+        assert center is not None  # noqa: S101 - else there are no steps
         answer = center.ask(step, *parameters(center, answer))
         if answer is None:
             break
-    return center.claims()
+    return center
+
+
+def _play(site: AttackedSite, parameters: _NextStep) -> Claims:
+    center = _fit(site, parameters)
+    return center.claims() if center else Claims.none(site.ranges.shape[1], _NO_PART)
 
 
 # -- attacks ----------------------------------------------------------------------------------------------------------
@@ -165,8 +204,10 @@ def plain_em(site: AttackedSite) -> Claims:
 
 def crafted_parameters(site: AttackedSite) -> Claims:
     """Ten steps with parameters of the center's choice, whose equations differ more than those of EM."""
-    rng = np.random.default_rng(0)
+    return _play(site, _drawn(np.random.default_rng(0)))
 
+
+def _drawn(rng: np.random.Generator) -> _NextStep:
     def next_step(
         center: _Center, answer: Statistics | None
     ) -> tuple[Float64[np.ndarray, "k"], list[Float64[np.ndarray, "k _"]]]:
@@ -174,8 +215,39 @@ def crafted_parameters(site: AttackedSite) -> Claims:
         alpha = np.exp(rng.uniform(-2, 2, center.k))
         return alpha, [rng.dirichlet(np.full(width, 0.3), size=center.k) for width in widths]
 
-    return _play(site, next_step)
+    return next_step
 
 
-ATTACKS: Mapping[str, Attack] = {"plain em": plain_em, "crafted parameters": crafted_parameters}
+def right_decisions(site: AttackedSite) -> Claims:
+    """A fit, then predictions with other parameters in every further run: numbers of right decisions are equations."""
+    from scipy.optimize import nnls
+
+    next_step = _drawn(np.random.default_rng(0))
+    center = _fit(site, next_step)
+    if center is None or not center.rows:
+        return Claims.none(site.ranges.shape[1], _NO_PART)
+    counts, classes = center.counts(), np.arange(center.k)
+    places = np.flatnonzero(counts > _CLOSE)
+    # Unknown are the instances of each combination with each class, whose sums over the classes the fit told.
+    rows, right = [np.repeat(np.eye(len(places)), center.k, axis=1)], [counts[places]]
+    while site.start_run():
+        alpha, betas = next_step(center, None)
+        names = center.holdings.clusterings
+        answer = site.ask(Predict(alpha, names, tuple(betas), _TOLERANCE, _SWEEPS))
+        if not isinstance(answer, Predicted) or not answer.total[answer.methods.index("bc3e")]:
+            break
+        rows.append((center.decisions(places, alpha, betas)[:, np.newaxis] == classes).reshape(1, -1).astype(float))
+        right.append(np.array([float(answer.correct[answer.methods.index("bc3e")])]))
+    if len(rows) == 1:
+        return Claims.none(site.ranges.shape[1], "no right decisions were counted")
+    solved = nnls(np.concatenate(rows), np.concatenate(right), maxiter=100 * rows[0].shape[1])[0]
+    cells = np.column_stack([np.repeat(center.cells()[places], center.k, axis=0), np.tile(classes, len(places))])
+    return _claim(cells, solved, site, f"runs with a prediction: {len(rows) - 1}")
+
+
+ATTACKS: Mapping[str, Attack] = {
+    "plain em": plain_em,
+    "crafted parameters": crafted_parameters,
+    "right decisions": right_decisions,
+}
 """By name (`consilience.attack.interface`)."""

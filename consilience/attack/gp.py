@@ -261,7 +261,7 @@ def likelihoods(site: AttackedSite) -> Claims:
         )
         if n_rare == 1:
             box = np.full(n_columns, np.nan)
-            box[[column, -1]] = value, total
+            box[column], box[-1] = value, total
             boxes.append(box)
     rows = np.array(boxes).reshape(-1, n_columns)
     tolerance = _TOLERANCE * np.ptp(site.ranges, axis=0)

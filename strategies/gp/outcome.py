@@ -111,7 +111,7 @@ class GPOutcome:
         y = self.queries.y[points]
         if self.model.registry.classes:
             return log_losses(self.probabilities(fused), y.astype(np.int64))
-        return np.square(self.model.registry.units.outputs(y) - fused.mean)
+        return np.asarray(np.square(self.model.registry.units.outputs(y) - fused.mean))
 
     @property
     def mean(self) -> Float64[np.ndarray, "N"]:

@@ -212,7 +212,7 @@ def _notes_on_answers(outcome: GPOutcome) -> list[str]:
         whose = "communication expert's" if outcome.settings.aggregation == "grbcm" else "prior's"
         notes.append(f"at {alone} points no expert answered: the prediction is the {whose}")
     is_unknown = outcome.fused.variance - outcome.model.noise > _UNKNOWN_SHARE * outcome.prior
-    of_points = is_unknown.reshape(-1, outputs).all(axis=1)
+    of_points = np.asarray(is_unknown.reshape(-1, outputs).all(axis=1))
     if of_points.any():
         is_about = (
             "every class is about as probable as it is frequent over all rows"

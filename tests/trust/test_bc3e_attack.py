@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from clients.policy import Policy
@@ -28,7 +29,10 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def played(data: Path, **settings: Any) -> list[Outcome]:
-    return list(play("bc3e", data, settings={key.replace("_", "-"): value for key, value in settings.items()}))
+    keys = {key.replace("_", "-"): value for key, value in settings.items()}
+    return [
+        each for name in ("plain em", "crafted parameters") for each in play("bc3e", data, settings=keys, only=name)
+    ]
 
 
 def test_no_rare_combination_comes_out_where_the_site_withholds_them(data: Path) -> None:
@@ -45,6 +49,16 @@ def test_without_protection_all_rare_combinations_come_out(data: Path, monkeypat
         counts = np.unique(rows, axis=0, return_counts=True)[1]
         assert outcome.n_true == (counts < 5).sum(), outcome.lines
         assert 0 < protected.n_true < outcome.n_true
+
+
+def test_right_decisions_of_many_runs_tell_known_classes(data: Path) -> None:
+    """A limit that docs/bc3e-reference.md states, for as many runs as the budget has."""
+    frame = pd.read_csv(data).drop(columns="class_b").assign(known=np.random.default_rng(1).integers(0, 2, N))
+    frame.to_csv(data, index=False)
+    (outcome,) = play("bc3e", data, settings={"truth": "known"}, most_runs=25, only="right decisions")
+    assert outcome.n_true > outcome.n_claims / 2, outcome.lines
+    (outcome,) = play("bc3e", data, settings={"truth": ""}, most_runs=2, only="right decisions")
+    assert outcome.n_claims == 0, outcome.lines
 
 
 def _shard(data: Path) -> Any:

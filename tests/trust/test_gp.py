@@ -326,7 +326,7 @@ def test_a_limit_that_is_none_costs_its_site(tmp_path: Path, folder: Path, key: 
 
 def test_a_site_answers_so_many_points_in_a_run(tmp_path: Path, folder: Path) -> None:
     settings, nodes = deployed_sites(tmp_path, folder, gp__gate="all")
-    answers = len(points()) * Settings.answers
+    answers = len(points()) * (1 + Settings().n_landmarks(2))
     enough = predict(settings, [{**node, "max-queries": answers} for node in nodes])
     assert not enough.report.missing
     nodes[DELTA]["max-queries"] = answers - 1

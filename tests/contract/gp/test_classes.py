@@ -88,7 +88,7 @@ def test_one_site_gives_the_plain_process_of_its_rows(tmp_path: Path) -> None:
     lengths, scale, sigma = np.exp(run.theta[:2]), np.exp(run.theta[2]), np.exp(run.theta[3])
 
     def kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return scale**2 * np.exp(-0.5 * np.sum(((a[:, None] - b[None]) / lengths) ** 2, axis=2))
+        return np.asarray(scale**2 * np.exp(-0.5 * np.sum(((a[:, None] - b[None]) / lengths) ** 2, axis=2)))
 
     cross, mean, variance = kernel(run.queries, x), [], []
     for c in range(3):

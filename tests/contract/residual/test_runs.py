@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import HistGradientBoostingRegressor
 
 import protocols.residual.payloads as wire
 from protocols.wire.message import find
@@ -175,14 +174,15 @@ def test_every_site_alone_is_boosting_of_its_own_columns(tmp_path: Path, holder:
     y, errors = people["y"].to_numpy()[order], {}
     for site, own in COLUMNS.items():
         x = people[list(own)].to_numpy()[order]
-        model = HistGradientBoostingRegressor(min_samples_leaf=LEAF).fit(x[:n_learn], y[:n_learn])
+        _, model = reference.chosen_trees(x[:n_learn], y[:n_learn], n_learn - round(0.25 * n_learn), LEAF)
         errors[site] = np.square(y[n_learn:] - model.predict(x[n_learn:]))
     found = {row["site"]: row["alone"] for row in report.table if "alone" in row}
     assert found == pytest.approx({site: each.mean() for site, each in errors.items()}, rel=1e-9)
     best = min(found, key=lambda site: found[site])
     assert report.metrics["mse_alone"] == found[best]
     assert report.metrics.get("mse_holder", found[best]) == found.get(holder, found[best])
-    difference, _, n_test = arrays["paired_mse_alone"]
+    difference, _, n_test, n_sites = arrays["paired_mse_alone"]
+    assert n_sites == len(found)
     assert difference == pytest.approx(report.metrics["test_mse"] - found[best], rel=1e-9)
     assert n_test == N - n_learn
 

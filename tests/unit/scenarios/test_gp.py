@@ -79,6 +79,15 @@ def test_experts_dealt_to_any_number_of_sites_hold_every_row_once(name: str, spl
             np.testing.assert_array_equal(np.bincount(shard.part), sizes[site::n_sites])
 
 
+def test_sites_of_a_world_of_classes_have_the_list_of_those_that_they_have(folder: Path) -> None:
+    shards = shards_of("gp-cancer", whole_config_of("gp-cancer", folder), n_sites=5)
+    assert sum(shard.n for shard in shards) == 150
+    assert {label for shard in shards for label in shard.classes} == {"benign", "malignant"}
+    for shard in shards:
+        assert shard.person is None
+        assert set(shard.y.tolist()) == set(range(len(shard.classes)))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_test_rows_are_no_training_rows_and_few_rows_are_a_subset_of_more(name: str, folder: Path) -> None:
     few, many = config_of(folder, gp__rows=50), config_of(folder, gp__rows=150)
