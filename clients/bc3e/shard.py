@@ -34,6 +34,8 @@ DEFAULT_CLUSTERS = "cluster_*"
 
 SOFT_COLUMN = re.compile(r"(.+):(0|[1-9][0-9]*)")
 """Name of a column of probabilities: model and class."""
+_Roles = tuple[list[str], list[str], str, str]
+"""Columns of class labels and of cluster labels, and those of `truth` and `id`, empty if not set."""
 _TOLERANCE = 1e-6
 """Largest difference of a sum of probabilities from 1; rounding to seven digits causes less."""
 _MOST_LABELS = 10_000
@@ -67,11 +69,10 @@ def _ensemble_in_blocks(path: Path, config: Mapping[str, object]) -> Ensemble:
     """Read the labels in a Parquet file; one block of rows is in memory at a time, beside the labels of all."""
     schema, n = parquet_schema(path)
     classes, clusters, truth, entity = _roles(schema, config)
-    models = [*classes, *clusters]
-    own = {**config, "id": ""}
+    numbers = [*classes, *clusters, *([truth] if truth else [])]
     parts, cells = [], []
-    for table in parquet_tables(path, [*models, *([truth] if truth else [])], [entity] if entity else []):
-        parts.append(ensemble_from_table(table, own, n=n))
+    for table in parquet_tables(path, numbers, [entity] if entity else []):
+        parts.append(_ensemble(table, (classes, clusters, truth, ""), None, n))
         if entity:
             cells.append(table.column(entity))
     names = replace(schema, columns={entity: np.concatenate(cells)}) if entity else None
@@ -97,9 +98,7 @@ def labels_of(loaded: Table | Ensemble, config: Mapping[str, object]) -> Ensembl
     return ensemble
 
 
-def ensemble_from_table(
-    table: Table, config: Mapping[str, object], n_classes: int | None = None, n: int | None = None
-) -> Ensemble:
+def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: int | None = None) -> Ensemble:
     """Return the labels that a site's classifiers and clusterings gave to its instances.
 
     A column of integers from 0 up has the hard labels of a model; an empty cell is no label. Columns ``NAME:0``,
@@ -117,8 +116,6 @@ def ensemble_from_table(
         column `truth` may be missing.
     n_classes : int or None
         Number of classes if the run fixes it; otherwise None or 0.
-    n : int or None
-        Number of rows of the whole table, if this is a part of it.
 
     Returns
     -------
@@ -137,11 +134,16 @@ def ensemble_from_table(
     >>> ensemble.classifiers["class_svm"].tolist(), ensemble.clusterings["cluster_a"].tolist()
     ([0, -1], [2, 0])
     """
-    classes, clusters, truth, entity = _roles(table, config)
-    most = max(_MOST_LABELS, 10 * (n or table.n))
+    return _ensemble(table, _roles(table, config), n_classes or None, table.n)
+
+
+def _ensemble(table: Table, roles: _Roles, n_classes: int | None, n: int) -> Ensemble:
+    """Return the labels in a table that is all, or a part, of `n` rows."""
+    classes, clusters, truth, entity = roles
+    most = max(_MOST_LABELS, 10 * n)
     return Ensemble(
         n=table.n,
-        classifiers=_models(table, classes, n_classes or None, most),
+        classifiers=_models(table, classes, n_classes, most),
         clusterings=_models(table, clusters, None, most),
         truth=_hard(table, truth, n_classes or most) if truth else None,
         entity=entity_names(table, entity)[0] if entity else None,
@@ -153,7 +155,7 @@ def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
     of_each(tables, lambda table: _roles(table, config))
 
 
-def _roles(table: Table, config: Mapping[str, object]) -> tuple[list[str], list[str], str, str]:
+def _roles(table: Table, config: Mapping[str, object]) -> _Roles:
     """Return the columns of class labels and of cluster labels, and those of `truth` and `id` (empty if not set)."""
     truth, entity = setting(config, "truth"), setting(config, "id")
     if setting(config, "from") and truth not in table.columns:
@@ -212,7 +214,13 @@ def _models(table: Table, columns: Sequence[str], n_classes: int | None, most: i
 
 def _hard(table: Table, name: str, limit: int) -> Int[np.ndarray, "n"]:
     """Return ``(n,)`` integers from 0 up, below `limit`, and -1 for an empty cell, in the smallest type for them."""
-    labels = numeric(table, name, allow_missing=True)
+    try:
+        labels = numeric(table, name, allow_missing=True)
+    except DataError as error:
+        if error.code != "not-numeric":
+            raise
+        hint = f"name classes in order, as in ordinal='{name}=no<yes'"
+        raise DataError(f"{error}; {hint}", error.code) from error
     known = ~np.isnan(labels)
     bad = known & ((labels < 0) | (labels >= limit) | (labels != np.floor(labels)))
     for row in np.flatnonzero(bad)[:1]:

@@ -19,7 +19,9 @@ from clients.data.table import GLOB, NUMBER, UNKNOWN, DataError, Table, cell_nam
 SEPARATORS = {"categories": "|", "ordinal": "<"}
 """What stands between the values of a column, by key."""
 
-KEYS = ("missing", "indicators", *SEPARATORS)
+KEYS_OF_NUMBERS = ("missing", "indicators", "categories")
+"""Settings that ask for a preparation of columns of numbers, and have no meaning for labels."""
+KEYS = (*KEYS_OF_NUMBERS, "ordinal")
 """Settings that ask for a preparation."""
 MISSING = ("refuse", "drop", "impute")
 MOST_VALUES = 50
@@ -70,15 +72,15 @@ class Prepared:
     notes: list[str] = field(default_factory=list)
 
 
-def is_wanted(config: Mapping[str, object]) -> bool:
-    """Whether a setting asks for a preparation.
+def is_wanted(config: Mapping[str, object], *keys: str) -> bool:
+    """Whether a setting, or one of these, asks for a preparation.
 
     Examples
     --------
     >>> is_wanted({"missing": "refuse"}), is_wanted({"categories": "sex=f|m"})
     (False, True)
     """
-    return any(setting(config, key) not in ("", "refuse") for key in KEYS)
+    return any(setting(config, key) not in ("", "refuse") for key in keys or KEYS)
 
 
 def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -> Prepared:
@@ -95,7 +97,8 @@ def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -
         numbers. ``indicators``: columns that get another one, ``NAME_missing``, which is 1 where the cell was empty: at
         every site, so that all have the same columns. ``categories``: values of columns of text by name,
         ``sex=f|m; ward=north|south|*``: each becomes a column of 0 and 1. ``ordinal``: the same for values in order,
-        ``grade=low<mid<high``, which become 0, 1, 2 in one column.
+        ``grade=low<mid<high``, which become 0, 1, 2 in one column. A glob names several columns:
+        ``class_*=well<sick``.
     whole : bool
         Whether these are all rows; of the first ones, only the columns are prepared.
 
@@ -119,7 +122,9 @@ def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -
     if way not in MISSING:
         raise DataError(f"configuration: missing must be one of {', '.join(MISSING)}, not {way!r}", "bad-configuration")
     notes: list[str] = []
-    categories = categories_of(config)
+    categories = [
+        replace(each, column=name) for each in categories_of(config) for name in _columns_of(each.column, table)
+    ]
     if way != "refuse":
         table = _read_numbers(table, config, {each.column for each in categories}, notes)
     empty = {name: _is_missing(cells) for name, cells in table.columns.items()}
@@ -176,9 +181,15 @@ def filled(table: Table, medians: Mapping[str, float]) -> Table:
     return replace(table, columns=columns)
 
 
+def _columns_of(pattern: str, table: Table) -> list[str]:
+    """Return the columns that a name or glob matches; of a name that no column has, the name."""
+    matching = [name for name in table.columns if fnmatchcase(name, pattern)]
+    return [pattern] if pattern in table.columns or not matching else matching
+
+
 def _of_columns(text: str, table: Table) -> str:
     """Return the parts of ``categories`` or ``ordinal`` whose columns a table has."""
-    parts = [part for part in text.split(";") if part.partition("=")[0].strip() in table.columns]
+    parts = [part for part in text.split(";") if _columns_of(part.partition("=")[0].strip(), table)[0] in table.columns]
     return ";".join(parts)
 
 

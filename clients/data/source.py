@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, overload
 
 from clients.data.files import read_table
-from clients.data.preparation import KEYS, is_wanted, prepare, prepare_new_rows
+from clients.data.preparation import KEYS_OF_NUMBERS, is_wanted, prepare, prepare_new_rows
 from clients.data.table import Code, DataError, Table, check_rows, frame_columns, make_table, setting
 from common.data_places import is_function, is_query
 from protocols.prediction import predicts_new_rows
@@ -83,18 +83,19 @@ def load(
     """
     if other is None:
         return _prepared(_read(config, whole), config)
-    if is_wanted(config):
-        raise DataError(
-            f"configuration: {', '.join(KEYS)} are for columns of numbers, and these data are labels; leave them out",
-            "bad-configuration",
-        )
+    for key in KEYS_OF_NUMBERS:
+        if is_wanted(config, key):
+            raise DataError(
+                f"configuration: {key} is for columns of numbers, and these data are labels; leave it out",
+                "bad-configuration",
+            )
     data = source_of(config)
     if not is_function(data):
-        return _read_rows(data, config, whole)
+        return _prepared(_read_rows(data, config, whole), config)
     answer = call(data, config)
     if isinstance(answer, other):
         return answer
-    return _as_table(data, answer, whole, f"a pandas DataFrame or an {other.__name__}")
+    return _prepared(_as_table(data, answer, whole, f"a pandas DataFrame or an {other.__name__}"), config)
 
 
 def read_source(config: Mapping[str, object]) -> Table:

@@ -216,7 +216,7 @@ def _shares(n: int, k: int) -> list[float]:
     wanted = [_smallest_excess(n) * 2.0 ** (n.bit_length() * place) for place in range(len(_values(n)))]
     away = np.array([brentq(excess, 0.0, 1 - 1 / k - 1e-6, args=(each,), xtol=1e-18) for each in wanted])
     # The site counts one imaginary row for all classes alike (`numerics.shared.classes.align_probabilities`).
-    return (1 / k + away * (1 + 1 / MOST_ROWS)).tolist()
+    return [float(share) for share in 1 / k + away * (1 + 1 / MOST_ROWS)]
 
 
 def _digits(total: float, unit: float, n: int, places: int) -> list[int]:

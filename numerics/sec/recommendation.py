@@ -10,6 +10,8 @@ _CHANCE = 0.025
 """Probability that a difference of this size arises by chance, in one direction."""
 _HALF = 0.5
 """Relative error of a squared standard error from which on it says little."""
+_ROUNDING = 1e-9
+"""Relative difference of two equal losses whose predictions were added up in different ways."""
 _LARGEST_SQUARE = 8.0
 """The largest squared difference of a row over their mean, of some ten to a hundred rows."""
 
@@ -47,9 +49,9 @@ def recommend(
     >>> recommend(errors, deviations, 40), recommend(errors, deviations, 2)
     ('alone', 'cluster')
 
-    A learner that is a cluster of its own is alone:
+    A learner that is a cluster of its own is alone, up to rounding:
 
-    >>> recommend({"alone": 1.0, "cluster": 1.0}, {"alone": 0.0}, 40)
+    >>> recommend({"alone": 1.0, "cluster": 1.0 + 1e-15}, {"alone": 1e-16}, 40)
     'alone'
     """
     cluster = errors["cluster"]
@@ -66,7 +68,11 @@ def recommend(
     ]
     if better:
         return min(better, key=rivals.__getitem__)
-    return "alone" if errors.get("alone") == cluster and not deviations["alone"] else "cluster"
+    if "alone" not in rivals:
+        return "cluster"
+    # Its model predicts by two ways, whose last digits differ.
+    same = max(abs(rivals["alone"] - cluster), deviations["alone"]) <= _ROUNDING * cluster
+    return "alone" if same else "cluster"
 
 
 def is_reliable(noise: float) -> bool:

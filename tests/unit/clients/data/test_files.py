@@ -19,6 +19,7 @@ from clients.bc3e.check import describe
 from clients.bc3e.shard import ensemble_from_table, open_shard
 from clients.data import DataError, Table, bombs, load, match_columns, numeric, read_table, site_files, site_name
 from clients.data.blocks import open_blocks
+from clients.data.cache import ObservedConfig
 from clients.data.regression import regression_rows
 from clients.data.testset import center_columns
 from numerics.bc3e.ensemble import Ensemble
@@ -471,6 +472,30 @@ def test_truth_and_id_are_no_models_whatever_the_globs_say(csv: Callable[[str], 
     message, code = refusal(lambda: ensemble_from_table(csv(text), {"truth": "class_true", "classes": "class_true"}))
     assert "'class_true' is named as a model and as truth or id" in message
     assert code == "bad-configuration"
+
+
+def test_labels_are_read_in_blocks_as_in_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks differ in their types; the id matches the glob of models, and is none; no other setting is read."""
+    monkeypatch.setattr("clients.data.blocks.BLOCK_ROWS", 3)
+    path = tmp_path / "a.parquet"
+    columns = {
+        "class_id": [3, 1, 2, 9, 8, 7, 5],
+        "class_a": [0, 1, 1, None, 0, 200, 1],
+        "cluster_s:0": [0.5, 1, 0] * 2 + [1],
+    }
+    columns |= {"cluster_s:1": [0.5, 0, 1] * 2 + [0], "y": [1, 0, 1, 0, None, 1, 1]}
+    pd.DataFrame(columns).to_parquet(path)
+    config = ObservedConfig({"data": str(path), "id": "class_id", "truth": "y", "seed": 3})
+    blocks, one = open_shard(config), ensemble_from_table(read_table(path), {"id": "class_id", "truth": "y"})
+    assert "seed" not in config.used
+    assert list(blocks.classifiers) == ["class_a"]
+    for models in ("classifiers", "clusterings"):
+        for name, labels in getattr(one, models).items():
+            np.testing.assert_array_equal(getattr(blocks, models)[name], labels)
+    assert blocks.truth is not None
+    assert blocks.entity is not None
+    assert blocks.truth.tolist() == [1, 0, 1, 0, -1, 1, 1]
+    assert blocks.entity.tolist() == ["3", "1", "2", "9", "8", "7", "5"]
 
 
 def test_entities_of_different_files_compare(tmp_path: Path, csv: Callable[[str], Table]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clients.bc3e.shard import open_shard
 from clients.data import DataError, Table, load, read_table
 from clients.data.advice import advice_lines
 from clients.data.blocks import open_blocks
@@ -109,6 +110,25 @@ def test_what_cannot_be_done_is_one_sentence(messy: Path, setting: dict[str, str
 def test_an_outcome_of_yes_and_no_stays_a_class() -> None:
     table = Table("a.csv", {"y": np.array(["yes", "no", None], object), "x": np.arange(3.0)})
     assert prepare(table, {"target": "y", "missing": "impute"}).table.columns["y"].tolist() == ["yes", "no"]
+
+
+def test_labels_that_are_text_get_the_numbers_that_all_sites_agreed_on(tmp_path: Path) -> None:
+    file = tmp_path / "ward.csv"
+    file.write_text("class_a,class_b,truth\nwell,sick,well\nsick,,well\nwell,well,sick\n")
+    config = {"data": str(file), "truth": "truth", "ordinal": "class_*=well<sick; truth=well<sick"}
+    labels = open_shard(config)
+    assert {name: column.tolist() for name, column in labels.classifiers.items()} == {
+        "class_a": [0, 1, 0],
+        "class_b": [1, -1, 0],
+    }
+    assert labels.truth is not None
+    assert labels.truth.tolist() == [0, 0, 1]
+    with pytest.raises(DataError, match=r"name classes in order, as in ordinal='class_a=no<yes'"):
+        open_shard({**config, "ordinal": ""})
+    with pytest.raises(DataError, match="missing is for columns of numbers, and these data are labels; leave it out"):
+        open_shard({**config, "missing": "impute"})
+    with pytest.raises(DataError, match="line 2, column 'class_b': 'sick' is none of 'well', 'ill'"):
+        open_shard({**config, "ordinal": "class_a=well<sick; class_b=well<ill"})
 
 
 def test_values_in_order_become_one_column() -> None:
