@@ -214,9 +214,9 @@ def _shares(n: int, k: int) -> list[float]:
         return float(-np.log1p(k * away) - (k - 1) * np.log1p(-k * away / (k - 1)) - wanted)
 
     wanted = [_smallest_excess(n) * 2.0 ** (n.bit_length() * place) for place in range(len(_values(n)))]
-    away = [float(brentq(excess, 0.0, 1 - 1 / k - 1e-6, args=(each,), xtol=1e-18)) for each in wanted]
+    away = np.array([brentq(excess, 0.0, 1 - 1 / k - 1e-6, args=(each,), xtol=1e-18) for each in wanted])
     # The site counts one imaginary row for all classes alike (`numerics.shared.classes.align_probabilities`).
-    return [1 / k + each * (1 + 1 / MOST_ROWS) for each in away]
+    return [float(share) for share in 1 / k + away * (1 + 1 / MOST_ROWS)]
 
 
 def _digits(total: float, unit: float, n: int, places: int) -> list[int]:
@@ -378,11 +378,11 @@ def held_out(site: AttackedSite) -> Claims:
         np.concatenate(center.read_counts(groups, sums, n)) for sums, n in ((learned, center.n), (tried, answer.n_test))
     ]
     counts = parts[0] + parts[1]
-    asked = [box for group in groups for box in group]
-    anything = np.full(len(asked), np.inf)
+    box_list = [box for group in groups for box in group]
+    anything = np.full(len(box_list), np.inf)
     return Claims(
-        np.column_stack([np.array([boxes.low[box] for box in asked]), -anything]),
-        np.column_stack([np.array([boxes.high[box] for box in asked]), anything]),
+        np.column_stack([np.array([boxes.low[box] for box in box_list]), -anything]),
+        np.column_stack([np.array([boxes.high[box] for box in box_list]), anything]),
         np.array(counts),
         [center.note],
     )
