@@ -287,9 +287,9 @@ class Book:
     def save(self) -> None:
         """Write the accounts, and the hashes of rows that were read."""
         content = {"accounts": {key: asdict(each) for key, each in self.accounts.items()}, "files": self._files}
-        kept = {f"{key}.rows": rows for key, rows in self._rows.items()}
-        kept |= {f"{key}.last": rows for key, rows in self._last.items()}
-        files = {name: rows.astype("<u8").tobytes() for name, rows in kept.items()}
+        hashes = {f"{key}.rows": rows for key, rows in self._rows.items()}
+        hashes |= {f"{key}.last": rows for key, rows in self._last.items()}
+        files = {name: rows.astype("<u8").tobytes() for name, rows in hashes.items()}
         try:
             for name, data in (*files.items(), (NAME, json.dumps(content, indent=1).encode())):
                 with replacing(self._folder / name) as temporary:

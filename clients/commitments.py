@@ -109,7 +109,7 @@ class Commitments:
     def keeps(self, name: str, *words: object) -> bool:
         """Whether the words equal the first ones under this name; the first call commits the center to its words."""
         record, digest = self._record(), str(digest_of(words))
-        known = {kept[name] for kept in (record, self._kept) if name in kept}
+        known = {source[name] for source in (record, self._kept) if name in source}
         if known - {digest}:
             return False
         record[name] = self._kept[name] = digest
@@ -122,7 +122,7 @@ class Commitments:
     def count(self, name: str, more: int) -> int:
         """Add to a counter of the run, and return its value."""
         record = self._record()
-        so_far = max(int(str(kept.get(name, 0))) for kept in (record, self._kept))
+        so_far = max(int(str(source.get(name, 0))) for source in (record, self._kept))
         if not self._counting:
             return so_far
         record[name] = self._kept[name] = so_far + more
@@ -176,14 +176,14 @@ class NoCommitments(Commitments):
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        kept = json.loads(path.read_bytes())
+        record = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError) as error:
         raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"{path} cannot be read: {error}") from error
-    if not isinstance(kept, dict) or not all(type(value) in (int, str) for value in kept.values()):
+    if not isinstance(record, dict) or not all(type(value) in (int, str) for value in record.values()):
         raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"{path} cannot be read: it is not what this site wrote")
-    return kept
+    return record
 
 
 def _prune(folder: Path, newest: Path) -> None:

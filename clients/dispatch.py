@@ -201,9 +201,9 @@ def _log_details(name: str, error: Exception) -> None:
         logger.error("site %s: %s", name or "without a name", error)
 
 
-def _answer_parcels(asked: Sequence[Parcel], site: Site) -> list[Parcel]:
+def _answer_parcels(asks: Sequence[Parcel], site: Site) -> list[Parcel]:
     parcels = []
-    for parcel in asked:
+    for parcel in asks:
         handler = handler_of(type(parcel.payload))
         answer = handler(parcel.payload, site.in_lane(parcel.lane))
         if type(answer) is not parcel.payload.answer:

@@ -71,8 +71,8 @@ class PrivateKeys:
         return record_of(self._state, _RECORD, self._run)
 
     def _kept(self, name: str) -> dict[str, Any]:
-        kept: dict[str, Any] = json.loads(str(self._record().get(name, "{}")))
-        return kept
+        record: dict[str, Any] = json.loads(str(self._record().get(name, "{}")))
+        return record
 
     def get(self, name: str) -> dict[str, Any]:
         """Return the values under this name; empty if there are none."""

@@ -111,10 +111,10 @@ class MemoryStore:
             If that state is no longer kept, or is only in a file that cannot be read: another state would silently lead
             to another result.
         """
-        kept = set(self._in_context()) | set(self._files())
-        if kept and min(kept) >= number:
-            raise SiteFault(Fault.STALE_MEMORY, f"round {number} is asked, the memory begins with round {min(kept)}")
-        wanted = max((each for each in kept if each < number), default=0)
+        rounds = set(self._in_context()) | set(self._files())
+        if rounds and min(rounds) >= number:
+            raise SiteFault(Fault.STALE_MEMORY, f"round {number} is asked, the memory begins with round {min(rounds)}")
+        wanted = max((each for each in rounds if each < number), default=0)
         if wanted > 0:
             self._base = self._generation(wanted)
         for array in self._base.arrays.values():

@@ -26,9 +26,9 @@ def record_of(state: RecordDict, name: str, run_id: int) -> ConfigRecord:
     >>> record_of(state, "counters", 7)["asks"], "asks" in record_of(state, "counters", 8)
     (3, False)
     """
-    kept = state.get(name)
-    if isinstance(kept, ConfigRecord) and kept.get(_RUN) == run_id:
-        return kept
+    earlier = state.get(name)
+    if isinstance(earlier, ConfigRecord) and earlier.get(_RUN) == run_id:
+        return earlier
     record = ConfigRecord({_RUN: run_id})
     state[name] = record
     return record

@@ -172,9 +172,9 @@ def _own_shard(source: str, _changed: int, settings: _Items, *, cached: bool) ->
 
     config = {**dict(settings), "data": source}
     cache = _cache(config) if cached else None
-    kept = None if cache is None else cache.load(config)
-    if kept is not None:
-        return kept
+    shard = None if cache is None else cache.load(config)
+    if shard is not None:
+        return shard
     try:
         if cache is None:
             return _read_shard(config)

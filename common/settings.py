@@ -260,9 +260,9 @@ class Settings:
             if name not in names:
                 family = cls.prefix.rstrip(".") or "the settings"
                 raise ConfigError(f"{family}: there is no setting {name!r}; {did_you_mean(name, names)}")
-        made = super().__new__(cls)
-        object.__setattr__(made, "_given", frozenset([*names[: len(values)], *named]))
-        return made
+        settings = super().__new__(cls)
+        object.__setattr__(settings, "_given", frozenset([*names[: len(values)], *named]))
+        return settings
 
     def __post_init__(self) -> None:
         """Check the values that are given, as those of a configuration."""
@@ -349,7 +349,7 @@ def as_typed(value: Any, kind: type[Value]) -> Any:
 @cache
 def _fields_of(cls: Any) -> Mapping[str, Setting]:
     """Settings of a class by the names of their fields."""
-    hints, found = get_type_hints(cls), {}
+    hints, settings = get_type_hints(cls), {}
     for each in dataclasses.fields(cls):
         if "setting" not in each.metadata:
             continue
@@ -360,8 +360,8 @@ def _fields_of(cls: Any) -> Mapping[str, Setting]:
         key = cls.prefix + each.name.rstrip("_").replace("_", "-")
         unset, *rest = rest
         unset = unset if unset is None else kind(unset)  # 0 of a float is 0.0
-        found[each.name] = Setting(key, kind, kind(each.default), about, allowed, unset, *rest)
-    return found
+        settings[each.name] = Setting(key, kind, kind(each.default), about, allowed, unset, *rest)
+    return settings
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

@@ -118,10 +118,10 @@ def run(
         where = {"output_dir": output_dir if keep is None else keep.name}
         if engine == "flower":
             require("ray", 'engine="flower"')
-        made = python_request(what, settings, data=data, sites=sites, rows=rows, keywords={**keywords, **where})
+        request = python_request(what, settings, data=data, sites=sites, rows=rows, keywords={**keywords, **where})
         with watch(progress, resumable=keep is None) as show:
-            path = _run_by(engine, made, show, workers)
-        result = Run(path, keep=made.kept)
+            path = _run_by(engine, request, show, workers)
+        result = Run(path, keep=request.tables)
         failing.pop_all()
         if keep is not None:
             weakref.finalize(result, keep.cleanup)
@@ -165,8 +165,8 @@ def suggest(learned: Run, points: Rows) -> pd.DataFrame:
     key = suggestion_key(learned.path)
     protocol = str(read_report(learned.path)["protocol"])
     settings = registry.room(protocol, "settings").Settings(**{key.partition(".")[2]: True})
-    asked = run(PREDICT, settings, from_=learned, data=points)
-    return pd.read_csv(asked.path / "suggestions.csv")
+    prediction = run(PREDICT, settings, from_=learned, data=points)
+    return pd.read_csv(prediction.path / "suggestions.csv")
 
 
 @plain_errors
@@ -302,16 +302,16 @@ def scenarios() -> pd.DataFrame:
     return pd.DataFrame(rows).set_index("scenario").sort_index()
 
 
-def _run_by(engine: Engine, made: PythonRequest, show: Any, workers: int | None) -> Path:
+def _run_by(engine: Engine, request: PythonRequest, show: Any, workers: int | None) -> Path:
     """Run to the end by an engine, and return the results directory."""
     if engine == "flower":
         with tempfile.TemporaryDirectory(prefix="consilience-data-") as folder:
-            return _run_by_flower(made.with_files(Path(folder)), show)
+            return _run_by_flower(request.with_files(Path(folder)), show)
     from consilience.local_engine import engine as local
     from consilience.local_engine.log import log_lines
 
     with log_lines(show):
-        return local.run(made.request.settings, made.request.sites, workers=workers, plan=made.request.plan)
+        return local.run(request.request.settings, request.request.sites, workers=workers, plan=request.request.plan)
 
 
 def _run_by_flower(request: RunRequest, show: Any) -> Path:

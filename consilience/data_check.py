@@ -66,10 +66,10 @@ class DataCheck:
 def _lines(name: str, rows: Any, protocol: str, config: Mapping[str, Any]) -> list[str]:
     """Return the lines of one site."""
     if isinstance(rows, str | Path):
-        source, kept = str(rows), None
+        source, tables = str(rows), None
     else:
-        kept = hold({name: table_of_rows(name, rows)})  # as long as the lines are made
-        source = kept.reference
+        tables = hold({name: table_of_rows(name, rows)})  # as long as the lines are made
+        source = tables.reference
     return site_lines(protocol, {**config, "data": source})
 
 

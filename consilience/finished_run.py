@@ -154,7 +154,7 @@ class Run:
 
         assignments = [f"{key.replace('_', '-')}={value}" for key, value in options.items()]
         try:
-            made = predict_rows(
+            prediction = predict_rows(
                 self.path, lambda text: table_of_rows("rows", rows, whole=False, text=text), assignments
             )
         except SitesPredictError:
@@ -162,7 +162,7 @@ class Run:
                 f"{self._report.protocol} predicts by its sites, which must answer:"
                 ' consilience.run("predict", from_=run, data=...)'
             ) from None
-        return pd.DataFrame(dict(made.columns))
+        return pd.DataFrame(dict(prediction.columns))
 
     def save(self, output_dir: str | Path) -> Path:
         """Copy the results to ``OUTPUT-DIR/NAME/RUN-ID``, as the command leaves them, and return that path.

@@ -66,6 +66,6 @@ def moving_line(console: Console, waiting: str, *, transient: bool = False) -> I
 
 
 @contextlib.contextmanager
-def kept(lines: deque[str]) -> Iterator[Show]:
+def keep(lines: deque[str]) -> Iterator[Show]:
     """Append lines to `lines` only, without colors."""
     yield lambda line: lines.append(without_color(line))

@@ -58,16 +58,16 @@ def named_data(data: Any, sites: int | None) -> tuple[str, HeldTables | None]:
     check_site_names("data", by_site)
     if all(isinstance(rows, str | Path) for rows in by_site.values()):
         return as_text(by_site), None
-    kept = hold({name: table_of_rows(name, rows) for name, rows in by_site.items()})
-    return kept.reference, kept
+    tables = hold({name: table_of_rows(name, rows) for name, rows in by_site.items()})
+    return tables.reference, tables
 
 
 def named_rows(name: str, rows: Rows) -> tuple[str, HeldTables | None]:
     """Return what a key for rows of the fusion center's own is set to, and the table that must be kept."""
     if isinstance(rows, str | Path):
         return str(rows), None
-    kept = hold({name: table_of_rows(name, rows, whole=False)})
-    return kept.reference, kept
+    tables = hold({name: table_of_rows(name, rows, whole=False)})
+    return tables.reference, tables
 
 
 def table_of_rows(name: str, rows: Any, *, whole: bool = True, text: Sequence[str] = ()) -> Table:
@@ -135,8 +135,8 @@ def _named_function(function: Callable[..., Any], sites: int | None) -> tuple[st
         raise DataError("data is a function: say for how many sites with sites=", "bad-configuration")
     n_sites = len(names) or int(sites or 0)
     names = names or tuple(numbered_site(place, n_sites) for place in range(n_sites))
-    kept = hold({site: _answer(function, place, n_sites, site) for place, site in enumerate(names)})
-    return kept.reference, kept
+    tables = hold({site: _answer(function, place, n_sites, site) for place, site in enumerate(names)})
+    return tables.reference, tables
 
 
 def _answer(function: Callable[..., Any], place: int, n_sites: int, site: str) -> Table:
@@ -152,7 +152,7 @@ def _answer(function: Callable[..., Any], place: int, n_sites: int, site: str) -
     return table
 
 
-def write_tables(kept: HeldTables, folder: Path) -> None:
+def write_tables(tables: HeldTables, folder: Path) -> None:
     """Write tables as Parquet files into a folder, one a site, for processes that do not share this one's memory.
 
     Raises
@@ -164,5 +164,5 @@ def write_tables(kept: HeldTables, folder: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    for site, table in kept.tables.items():
+    for site, table in tables.tables.items():
         pq.write_table(pa.table(dict(table.columns)), folder / f"{site}.parquet")

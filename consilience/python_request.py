@@ -34,16 +34,16 @@ class PythonRequest:
     """
 
     request: RunRequest
-    kept: Mapping[str, HeldTables] = field(default_factory=dict)
+    tables: Mapping[str, HeldTables] = field(default_factory=dict)
 
     def with_files(self, folder: Path) -> RunRequest:
         """Return the same request with every table in a file below a folder."""
         settings = dict(self.request.settings)
-        for key, kept in self.kept.items():
+        for key, tables in self.tables.items():
             own = folder / key
             own.mkdir(mode=0o700)
-            write_tables(kept, own)
-            settings[key] = str(own if key == "data" and len(kept.sites) > 1 else own / f"{kept.sites[0]}.parquet")
+            write_tables(tables, own)
+            settings[key] = str(own if key == "data" and len(tables.sites) > 1 else own / f"{tables.sites[0]}.parquet")
         return replace(self.request, settings=settings, plan=None)
 
 
@@ -84,18 +84,18 @@ def python_request(
     settings = given_settings(objects)
     settings.update(_of_keywords(keywords, settings))
     options, protocol = _subject(what, objects, data, keywords)
-    kept: dict[str, HeldTables] = {}
+    tables: dict[str, HeldTables] = {}
     if data is not None:
         points = options.get("scenario") == PREDICT and not _has_new_rows(protocol)
-        _keep(settings, kept, "data", *(named_rows("points", data) if points else named_data(data, sites)))
+        _keep(settings, tables, "data", *(named_rows("points", data) if points else named_data(data, sites)))
     for name, value in rows.items():
         if value is not None:
             key = name if name in _CENTER_FILES else f"{protocol}.{name}"
             if key not in run_keys():
                 raise ConfigError(f"{name} is for another protocol than {protocol}; leave it out")
-            _keep(settings, kept, key, *named_rows(name, value))
+            _keep(settings, tables, key, *named_rows(name, value))
     settings.update(options)
-    return PythonRequest(simulated_run((), settings, sites, 0.0), kept)
+    return PythonRequest(simulated_run((), settings, sites, 0.0), tables)
 
 
 def given_settings(objects: Sequence[object]) -> Config:
@@ -156,11 +156,11 @@ def _hint(key: str, known: Mapping[str, Setting]) -> str:
     return did_you_mean(key.replace("-", "_"), [each.replace("-", "_") for each in known if "." not in each])
 
 
-def _of_keywords(keywords: Mapping[str, Any], given: Mapping[str, Any]) -> Config:
+def _of_keywords(keywords: Mapping[str, Any], other: Mapping[str, Any]) -> Config:
     values = {name: getattr(value, "path", value) for name, value in keywords.items() if value is not None}
     settings = settings_of_keywords(values, run_keys())
     for key in settings:
-        if key in given:
+        if key in other:
             raise ConfigError(f"{key} is given twice")
     return settings
 
@@ -205,12 +205,14 @@ def _has_new_rows(protocol: str) -> bool:
     return prediction is None or prediction.new_rows
 
 
-def _keep(settings: Config, kept: dict[str, HeldTables], key: str, text: str, tables: HeldTables | None) -> None:
+def _keep(
+    settings: Config, tables_by_key: dict[str, HeldTables], key: str, text: str, tables: HeldTables | None
+) -> None:
     if key in settings:
         raise ConfigError(f"{key} is given twice")
     settings[key] = text
     if tables is not None:
-        kept[key] = tables
+        tables_by_key[key] = tables
 
 
 def _example(protocol: str = "") -> str:

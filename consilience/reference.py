@@ -28,7 +28,7 @@ def write(page: str) -> str:
     True
     """
     tables = {"keys": key_tables, "payloads": payload_table}
-    return _REGION.sub(lambda found: f"{found[1]}\n{tables[found[2]](found[3])}\n\n{found[4]}", page)
+    return _REGION.sub(lambda match: f"{match[1]}\n{tables[match[2]](match[3])}\n\n{match[4]}", page)
 
 
 def key_tables(protocol: str) -> str:

@@ -117,9 +117,9 @@ def _bar(progress: Progress) -> Iterator[Show]:
 @contextlib.contextmanager
 def _notebook_line() -> Iterator[Show]:
     """Show the line below a notebook's cell, in one output that is written anew, and is empty in the end."""
-    shown = importlib.import_module("IPython.display")  # which is there in a notebook, and nowhere else needed
+    display = importlib.import_module("IPython.display")  # which is there in a notebook, and nowhere else needed
     begin, last = time.monotonic(), 0.0
-    line = shown.display(shown.HTML(_LINE.format("starting")), display_id=True)
+    line = display.display(display.HTML(_LINE.format("starting")), display_id=True)
 
     def move(text: str) -> None:
         nonlocal last
@@ -127,12 +127,12 @@ def _notebook_line() -> Iterator[Show]:
         if (current := round_of(text)) and now - last > _REDRAW_SECONDS:
             last = now
             words = f"round {current[0]} {current[1]} ({now - begin:.0f} s)"
-            line.update(shown.HTML(_LINE.format(html.escape(words))))
+            line.update(display.HTML(_LINE.format(html.escape(words))))
 
     try:
         yield move
     finally:
-        line.update(shown.HTML(""))
+        line.update(display.HTML(""))
 
 
 def in_notebook() -> bool:

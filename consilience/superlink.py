@@ -99,12 +99,12 @@ def superlink_of(port: int | None, env: Mapping[str, str]) -> Iterator[dict[str,
         with own_superlink(env) as own:
             yield own.env
         return
-    there = {**env, PORT_VARIABLE: str(port)}
-    if not is_up(there):
+    variables = {**env, PORT_VARIABLE: str(port)}
+    if not is_up(variables):
         raise LaunchError(
             f"no SuperLink answers at 127.0.0.1:{port}; leave out --superlink, and the run starts its own"
         )
-    yield there
+    yield variables
 
 
 def _await_start(process: subprocess.Popen[bytes], link: SuperLink) -> None:

@@ -84,11 +84,11 @@ def _lines(tables: Mapping[str, Table], proposals: Mapping[str, Proposal], best:
 
 def _of_sites(tables: Mapping[str, Table], settings: Mapping[str, str], *, prepared: bool) -> list[tuple[str, str]]:
     """Return what preparation does at each site, or what to look at there."""
-    found = []
+    notes_by_site = []
     for name, table in tables.items():
         try:
             notes = prepare(table, settings).notes if prepared else warnings_about(table, settings)
         except DataError as error:
             notes = [str(error)]
-        found += [(name, note) for note in notes]
-    return found
+        notes_by_site += [(name, note) for note in notes]
+    return notes_by_site

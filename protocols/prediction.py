@@ -56,14 +56,14 @@ class Prediction:
     forgotten: tuple[str, ...] = ()
     suggestion: str = ""
 
-    def configure(self, config: Config, given: _Values, learned: _Values) -> Config:
+    def configure(self, config: Config, request: _Values, learned: _Values) -> Config:
         """Return the configuration of the run that predicts.
 
         Parameters
         ----------
         config : Config
-            Configuration of the run that has learned, overridden by `given`; its ``from`` names the results.
-        given : Mapping
+            Configuration of the run that has learned, overridden by `request`; its ``from`` names the results.
+        request : Mapping
             Keys that are set anew.
         learned : Mapping
             The configuration of the run that has learned.
@@ -73,7 +73,7 @@ class Prediction:
         PredictionError
             If a key cannot be set for a prediction, or is missing.
         """
-        return config | {"data": given.get("data", "")}
+        return config | {"data": request.get("data", "")}
 
 
 def resolve(config: _Values) -> Config:
@@ -117,11 +117,11 @@ def resolve(config: _Values) -> Config:
             f" predict {folder} DATA.csv"
         )
     defaults = declared()
-    given = {key: value for key, value in config.items() if key in defaults and value != defaults[key]}
-    _refuse_fixed(given, protocol)
+    request = {key: value for key, value in config.items() if key in defaults and value != defaults[key]}
+    _refuse_fixed(request, protocol)
     forgotten = {*_OF_ITS_RUN, *prediction.forgotten}
     taken = {key: value for key, value in learned.items() if key in defaults and key not in forgotten}
-    return prediction.configure({**config, **taken, **given, "protocol": protocol}, given, learned)
+    return prediction.configure({**config, **taken, **request, "protocol": protocol}, request, learned)
 
 
 def predicts_new_rows(config: Mapping[str, Any]) -> bool:
@@ -162,11 +162,11 @@ def suggestion_key(folder: str | Path) -> str:
     return prediction.suggestion
 
 
-def _refuse_fixed(given: _Values, protocol: str) -> None:
+def _refuse_fixed(request: _Values, protocol: str) -> None:
     for key, why in _FIXED.items():
-        if key in given:
+        if key in request:
             raise PredictionError(f"{key}: {why}; leave it out")
-    for key in given:
+    for key in request:
         family, dot, _ = key.partition(".")
         if dot and family != protocol:
             raise PredictionError(f"{key}: the run that from names is one of {protocol}; leave it out")

@@ -73,8 +73,8 @@ def public_name(protocol: str) -> str:
 def _given_as_text(settings: ProtocolSettings) -> str:
     """Return settings as they are typed: what was given."""
     prefix = settings.prefix
-    given = {key.removeprefix(prefix).replace("-", "_"): value for key, value in settings.given().items()}
-    return f"{public_name(prefix[:-1])}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+    values = {key.removeprefix(prefix).replace("-", "_"): value for key, value in settings.given().items()}
+    return f"{public_name(prefix[:-1])}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
 
 @dataclass(frozen=True)
@@ -193,10 +193,10 @@ def site_keys(*protocols: str) -> dict[str, Setting]:
 def _class_of(protocol: str, name: str) -> type[Settings]:
     """Return a class of a protocol's settings; a `RegistryError` if another package has none there."""
     room = registry.room(protocol, "settings")
-    found = getattr(room, name, None)
-    if not (isinstance(found, type) and issubclass(found, Settings)):
+    cls = getattr(room, name, None)
+    if not (isinstance(cls, type) and issubclass(cls, Settings)):
         raise registry.RegistryError(f"the protocol {protocol!r}: {room.__name__} has no class {name} of settings")
-    return found
+    return cls
 
 
 def declared() -> Config:

@@ -82,8 +82,8 @@ class Columns:
         """
         listed = [self.target, *self.other_targets]
         wanted = {name.lower(): place for place, name in reversed([*enumerate(listed)])}
-        found = [name for name in names if name.lower() in wanted]
-        return min(found, key=lambda name: wanted[name.lower()], default=self.target)
+        targets = [name for name in names if name.lower() in wanted]
+        return min(targets, key=lambda name: wanted[name.lower()], default=self.target)
 
 
 # -- CSV with a header ------------------------------------------------------------------------------------------------
@@ -180,8 +180,8 @@ def known_rows(columns: Columns, x: Float64[np.ndarray, "n d"], cells: pd.DataFr
     known = np.ones(len(cells), bool)
     for name, mark in columns.unknown.items():
         known &= (categories[name] != mark).to_numpy(bool)
-    kept = categories[known].reset_index(drop=True)
-    categories_by_name = {name: kept[name] for name in columns.categories}
+    rows = categories[known].reset_index(drop=True)
+    categories_by_name = {name: rows[name] for name in columns.categories}
     return Table(np.ascontiguousarray(x[known]), columns.inputs, categories=categories_by_name)
 
 

@@ -107,12 +107,12 @@ def read_columns(
         The columns of the roles.
     """
     names = read_text(path, rows=0).columns
-    kept = [place for place, name in enumerate(names) if not is_omitted(name, omitted)]
-    columns = list(names[kept])
+    places = [place for place, name in enumerate(names) if not is_omitted(name, omitted)]
+    columns = list(names[places])
     check_columns(names, path, roles, n_inputs=len(columns) - len(roles))
-    numbers = _parse(path, len(names), kept)
+    numbers = _parse(path, len(names), places)
     if numbers is None:
-        numbers = to_numbers(read_text(path).iloc[:, kept], path)
+        numbers = to_numbers(read_text(path).iloc[:, places], path)
     if not len(numbers):
         raise ScenarioError(f"{path} has no rows below its header")
     inputs = [place for place, name in enumerate(columns) if name not in roles]
@@ -161,7 +161,7 @@ def read_text(path: Path, rows: int | None = None, separator: str = ",") -> pd.D
     return cells.iloc[1:].reset_index(drop=True).set_axis(cells.iloc[0].str.strip(), axis="columns")
 
 
-def _parse(path: Path, width: int, kept: list[int]) -> Float64[np.ndarray, "n d"] | None:
+def _parse(path: Path, width: int, places: list[int]) -> Float64[np.ndarray, "n d"] | None:
     """Return the finite numbers below a header of `width` cells; None where `read_text` must find what is wrong.
 
     The CT slices have 20 million cells: as text they would take gigabytes.
@@ -173,9 +173,9 @@ def _parse(path: Path, width: int, kept: list[int]) -> Float64[np.ndarray, "n d"
         frame = pd.read_csv(path, header=None, skiprows=1)
     except _UNREADABLE:
         return None
-    if frame.shape[1] != width or any(frame.dtypes[place].kind not in "iuf" for place in kept):
+    if frame.shape[1] != width or any(frame.dtypes[place].kind not in "iuf" for place in places):
         return None
-    numbers: Float64[np.ndarray, "n d"] = frame.iloc[:, kept].to_numpy(np.float64)
+    numbers: Float64[np.ndarray, "n d"] = frame.iloc[:, places].to_numpy(np.float64)
     return numbers if np.isfinite(numbers).all() else None
 
 

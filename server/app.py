@@ -139,10 +139,10 @@ def _draw(report: Report, evaluation: Evaluation) -> dict[str, bytes]:
         report.notes.append(missing)
         return {}
     try:
-        drawn = list(figures(report, evaluation.arrays))
+        images = list(figures(report, evaluation.arrays))
     except Exception:
         logger.exception("the figures cannot be drawn")
         report.notes.append(NO_FIGURES)
         return {}
-    report.figures = [figure.texts for figure in drawn]
-    return {figure.name: figure.image for figure in drawn}
+    report.figures = [figure.texts for figure in images]
+    return {figure.name: figure.image for figure in images}

@@ -45,12 +45,12 @@ def _take(path: Path, run_id: str) -> bool:
 
 def _numbers(folder: Path) -> dict[int, str]:
     """Return the ids of the runs in a folder by number."""
-    found = {}
+    ids = {}
     for path in (folder / _NUMBERS).glob("*"):
         if path.name.isdecimal():
             with contextlib.suppress(OSError, UnicodeDecodeError):
-                found[int(path.name)] = path.read_text(encoding="utf-8")
-    return found
+                ids[int(path.name)] = path.read_text(encoding="utf-8")
+    return ids
 
 
 def short_names(folder: Path) -> dict[str, str]:
@@ -103,10 +103,10 @@ def find_run(name: str | Path) -> Path:
     if (path / "report.json").is_file():
         return path
     places = [path.parent] if len(path.parts) > 1 else [RESULTS, Path()]
-    found = {run.resolve(): run for place in places for run in _find_named(place, path.name)}
-    if len(found) > 1:
-        raise ResultsError(f"{name} may be {' or '.join(map(str, found.values()))}: give the path")
-    return next(iter(found.values()), path)
+    runs = {run.resolve(): run for place in places for run in _find_named(place, path.name)}
+    if len(runs) > 1:
+        raise ResultsError(f"{name} may be {' or '.join(map(str, runs.values()))}: give the path")
+    return next(iter(runs.values()), path)
 
 
 def _find_named(output_dir: Path, name: str) -> list[Path]:

@@ -57,8 +57,8 @@ def _count_sure(
     right = theta[counted].argmax(axis=1) == truth[counted]
     above = sure >= np.array(LEVELS)[:, np.newaxis]
     counts, rest = above.sum(axis=1), (~above).sum(axis=1)
-    told = ((counts == 0) | (counts >= fewest)) & ((rest == 0) | (rest >= fewest))
-    return np.where(told, counts, 0), np.where(told, (above & right).sum(axis=1), 0)
+    sufficient = ((counts == 0) | (counts >= fewest)) & ((rest == 0) | (rest >= fewest))
+    return np.where(sufficient, counts, 0), np.where(sufficient, (above & right).sum(axis=1), 0)
 
 
 def count_right(

@@ -77,12 +77,12 @@ def center_sums(
     # Sums about a center keep the digits of a column far from zero.
     origin = rows.centers[0]
     for place, block, x in rows.parts():
-        kept = rows.point[place] >= 0
-        group = rows.groups_of(block, kept)[kept]
-        z, squared = x[kept] - origin, squared_distances(x[kept], rows.centers)
+        present = rows.point[place] >= 0
+        group = rows.groups_of(block, present)[present]
+        z, squared = x[present] - origin, squared_distances(x[present], rows.centers)
         own = squared, np.ones(len(group), np.int64), group
         responses = [so_far + price_points(*own, *table, z) for so_far, table in zip(responses, tables, strict=True)]
-        nearest = squared_distances(x[kept], plain).argmin(axis=1)
+        nearest = squared_distances(x[present], plain).argmin(axis=1)
         plain_rows += np.bincount(nearest, minlength=c)
         np.add.at(plain_sums, nearest, z)
         total, squares = total + z.sum(axis=0), squares + (z**2).sum(axis=0)

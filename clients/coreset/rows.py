@@ -72,12 +72,12 @@ class SummarizedRows:
         if start != len(self.point):
             raise SiteFault(Fault.DATA_CHANGED, f"the number of rows has changed; there were {len(self.point)}")
 
-    def groups_of(self, block: RowBlock, kept: Bool[np.ndarray, "b"]) -> Int64[np.ndarray, "b"]:
-        """Return the groups of a block's rows as indices of `group_names`; -1 for rows that are not `kept`."""
+    def groups_of(self, block: RowBlock, present: Bool[np.ndarray, "b"]) -> Int64[np.ndarray, "b"]:
+        """Return the groups of a block's rows as indices of `group_names`; -1 for rows that are not `present`."""
         place = {name: number for number, name in enumerate(self.group_names)}
         numbers = np.array([place.get(name, -1) for name in block.group_names], np.int64)
-        group = np.where(kept, numbers[block.group], -1)
-        if (group[kept] < 0).any():
+        group = np.where(present, numbers[block.group], -1)
+        if (group[present] < 0).any():
             raise SiteFault(Fault.DATA_CHANGED, "the ask does not name the group of a row")
         return group
 
@@ -134,9 +134,9 @@ def price_rows(
     no_rows = np.zeros((0, shifts.shape[2])), np.zeros(0, np.int64), np.zeros(0, np.int64)
     sums = [price_points(*no_rows, shift, temperature) for shift, temperature in tables]
     for place, block, x in rows.parts():
-        kept = rows.point[place] >= 0
-        group = rows.groups_of(block, kept)[kept]
-        own = squared_distances(x[kept], rows.centers), np.ones(len(group), np.int64), group
+        present = rows.point[place] >= 0
+        group = rows.groups_of(block, present)[present]
+        own = squared_distances(x[present], rows.centers), np.ones(len(group), np.int64), group
         sums = [so_far + price_points(*own, *table) for so_far, table in zip(sums, tables, strict=True)]
     return sums
 
@@ -154,9 +154,9 @@ def meet_targets(
     regret = np.zeros(n)
     group = np.empty(n, np.int32)
     for place, block, x in rows.parts():
-        kept = rows.point[place] >= 0
-        group[place] = rows.groups_of(block, kept)
-        reduced = squared_distances(x, rows.centers) + np.where(kept[:, np.newaxis], shift[group[place]], 0.0)
+        present = rows.point[place] >= 0
+        group[place] = rows.groups_of(block, present)
+        reduced = squared_distances(x, rows.centers) + np.where(present[:, np.newaxis], shift[group[place]], 0.0)
         labels[place] = reduced.argmin(axis=1)
         regret[place] = np.diff(np.partition(reduced, 1, axis=1)[:, :2], axis=1)[:, 0] if k > 1 else 0.0
     for h, target in enumerate(targets):
@@ -215,8 +215,8 @@ def count_rows(rows: SummarizedRows, labels: Int[np.ndarray, "n"]) -> Int64[np.n
     k, H = len(rows.centers), len(rows.group_names)
     counts = np.zeros(k * H, np.int64)
     for place, block, _ in rows.parts():
-        kept = rows.point[place] >= 0
-        counts += np.bincount(labels[place][kept] * H + rows.groups_of(block, kept)[kept], minlength=k * H)
+        present = rows.point[place] >= 0
+        counts += np.bincount(labels[place][present] * H + rows.groups_of(block, present)[present], minlength=k * H)
     return counts.reshape(k, H)
 
 
@@ -234,9 +234,9 @@ def cost_of_rows(
     """
     cost = plain_cost = 0.0
     for place, _, x in rows.parts():
-        kept = rows.point[place] >= 0
-        cost += float(((x[kept] - rows.centers[labels[place][kept]]) ** 2).sum())
-        plain_cost += float(squared_distances(x[kept], plain).min(axis=1, initial=np.inf).sum())
+        present = rows.point[place] >= 0
+        cost += float(((x[present] - rows.centers[labels[place][present]]) ** 2).sum())
+        plain_cost += float(squared_distances(x[present], plain).min(axis=1, initial=np.inf).sum())
     return cost, plain_cost
 
 

@@ -225,8 +225,8 @@ class CsvFile:
         with self._proper():
             first = self._lines.readline()
             self._separator = _separator_of(first)
-            kept = self._kept(chain([first] if first else [], self._lines))
-            self._records = csv.reader(kept, delimiter=self._separator, strict=True)
+            lines = self._kept(chain([first] if first else [], self._lines))
+            self._records = csv.reader(lines, delimiter=self._separator, strict=True)
             self.header = next(self._records, [])
             if not self.header and not any(self._records):
                 raise DataError(f"{path}: is empty; the first line must name the columns", "too-few-rows")

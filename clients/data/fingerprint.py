@@ -65,10 +65,10 @@ class Fingerprint:
         if self.digest == before.digest:
             return 0
         last = min((each.rows[-1] for each in (self, before) if len(each.rows) == MOST_KEPT), default=None)
-        kept = [each.rows if last is None else each.rows[each.rows <= last] for each in (self, before)]
-        changed = len(np.setxor1d(kept[0], kept[1], assume_unique=True))
+        hashes = [each.rows if last is None else each.rows[each.rows <= last] for each in (self, before)]
+        changed = len(np.setxor1d(hashes[0], hashes[1], assume_unique=True))
         if last is not None:
-            changed = round(changed * max(self.n_rows, before.n_rows) / max(map(len, kept)))
+            changed = round(changed * max(self.n_rows, before.n_rows) / max(map(len, hashes)))
         return max(changed, abs(self.n_rows - before.n_rows), 1)  # rows that occur twice have one hash
 
 

@@ -88,8 +88,8 @@ def hold(tables: Mapping[str, Table]) -> HeldTables:
     (('north',), True)
     """
     check_site_names("data", tables)
-    made = HeldTables(tables)
-    return held.by_token.setdefault(made.token, made)
+    holder = HeldTables(tables)
+    return held.by_token.setdefault(holder.token, holder)
 
 
 def table_of_frame(name: str, frame: pd.DataFrame, *, whole: bool = True) -> Table:

@@ -84,9 +84,9 @@ def misleading(table: Table, config: Mapping[str, object]) -> dict[str, str]:
     roles |= set(split_patterns(setting(config, "sensitive")))
     columns = {name: cells for name, cells in table.columns.items() if name not in roles}
     numbers = {name: cells.astype(np.float64) for name, cells in columns.items() if cells.dtype.kind in "iuf"}
-    found = dict.fromkeys(_identifiers(numbers, table.n), "looks like an identifier")
-    found |= dict.fromkeys(_copies_of_target(table, numbers, setting(config, "target")), "is nearly the target")
-    return found
+    reasons = dict.fromkeys(_identifiers(numbers, table.n), "looks like an identifier")
+    reasons |= dict.fromkeys(_copies_of_target(table, numbers, setting(config, "target")), "is nearly the target")
+    return reasons
 
 
 def suggested_categories(tables: list[Table], config: Mapping[str, object], least: int = 5) -> str:
@@ -102,7 +102,7 @@ def suggested_categories(tables: list[Table], config: Mapping[str, object], leas
     """
     roles = {setting(config, key) for key in ("target", "id", "truth", "group")}
     roles |= set(split_patterns(setting(config, "sensitive")))
-    found = []
+    suggestions = []
     for name in [name for name in tables[0].columns if name not in roles]:
         counts = [Counter(text_of(table.columns[name])) for table in tables if name in table.columns]
         if len(counts) < len(tables) or not any(_is_category(table, name) for table in tables):
@@ -111,8 +111,8 @@ def suggested_categories(tables: list[Table], config: Mapping[str, object], leas
         if any(re.search(r"[|;<=]", value) for value in common) or not 1 < len(common) < MOST_VALUES:
             continue
         rest = {value for each in counts for value in each if value} - set(common)
-        found.append(Category(name, (*common, "*") if rest else tuple(common)))
-    return categories_text(found)
+        suggestions.append(Category(name, (*common, "*") if rest else tuple(common)))
+    return categories_text(suggestions)
 
 
 def _is_category(table: Table, name: str) -> bool:

@@ -380,7 +380,7 @@ def categories_of(config: Mapping[str, object]) -> list[Category]:
     >>> categories_of({"categories": "sex=f|m; ward=a|*", "ordinal": "grade=low<high"})[1]
     Category(column='ward', values=('a', '*'), ordinal=False)
     """
-    found = []
+    categories = []
     for key, separator in SEPARATORS.items():
         for part in filter(None, map(str.strip, setting(config, key).split(";"))):
             column, _, text = part.partition("=")
@@ -391,8 +391,8 @@ def categories_of(config: Mapping[str, object]) -> list[Category]:
                     f" {MOST_VALUES}, columns separated by ;",
                     "bad-configuration",
                 )
-            found.append(Category(column.strip(), values, ordinal=key == "ordinal"))
-    return found
+            categories.append(Category(column.strip(), values, ordinal=key == "ordinal"))
+    return categories
 
 
 def categories_text(categories: Sequence[Category]) -> str:
@@ -439,8 +439,10 @@ def _encoded(table: Table, category: Category, notes: list[str]) -> Table:
         if REST in category.values:
             encoded[f"{category.column}={REST}"] = other.astype(np.float64)
         if n := int(other.sum()):
-            kept = "one column" if REST in category.values else "no column"
-            notes.append(f"{category.column!r}: {n} of {table.n} cells have other values, which have {kept}")
+            columns_for_rest = "one column" if REST in category.values else "no column"
+            notes.append(
+                f"{category.column!r}: {n} of {table.n} cells have other values, which have {columns_for_rest}"
+            )
     columns: dict[str, Cells] = {}
     for name, old in table.columns.items():
         columns |= encoded if name == category.column else {name: old}

@@ -194,7 +194,7 @@ def make_table(
     >>> table.columns["age"].tolist(), table.columns["ward"].tolist()
     ([41, 52], ['a', None])
     """
-    pairs = [pair for name, given in arrays for pair in _one_dimensional(source, name, given)]
+    pairs = [pair for name, array in arrays for pair in _one_dimensional(source, name, array)]
     check_names(source, [name for name, _ in pairs])
     lengths = {name: len(values) for name, values in pairs}
     first, n = next(iter(lengths.items()))
@@ -254,13 +254,13 @@ def frame_columns(frame: pd.DataFrame) -> Iterator[tuple[str, Shaped[np.ndarray,
         yield name, series.to_numpy() if isinstance(series.dtype, np.dtype) else series.astype(object).to_numpy()
 
 
-def _one_dimensional(source: str, name: str, given: Any) -> list[tuple[str, Shaped[np.ndarray, "n"]]]:
+def _one_dimensional(source: str, name: str, array: Any) -> list[tuple[str, Shaped[np.ndarray, "n"]]]:
     """Return the columns that one array, list or pandas Series stands for."""
-    if isinstance(given, np.ma.MaskedArray):
-        mask, given = np.ma.getmaskarray(given), given.data.astype(object)
-        given[mask] = None  # asarray would bring the masked values back
+    if isinstance(array, np.ma.MaskedArray):
+        mask, array = np.ma.getmaskarray(array), array.data.astype(object)
+        array[mask] = None  # asarray would bring the masked values back
     try:
-        values = np.asarray(given)
+        values = np.asarray(array)
     except ValueError as error:
         raise DataError(f"{source}, column {name!r}: is not an array: {error}", "bad-shape") from error
     if values.ndim == 2:
@@ -424,11 +424,11 @@ def _text_error(table: Table, name: str, row: int, *, allow_missing: bool) -> Da
     cell = str(table.columns[name][row])
     if _INFINITY.fullmatch(cell):
         return _infinite_error(table, name, row)
-    shown = repr(cell if len(cell) <= _SHOWN else cell[:_SHOWN] + "...")
+    text = repr(cell if len(cell) <= _SHOWN else cell[:_SHOWN] + "...")
     unknown = cell.strip().lower() in UNKNOWN
     hint = f"; leave {'the cell empty' if allow_missing else 'the row out'} where nothing is known" if unknown else ""
     return DataError(
-        f"{cell_name(table, name, row)}: {shown} is text where a number belongs{hint}",
+        f"{cell_name(table, name, row)}: {text} is text where a number belongs{hint}",
         "not-numeric",
     )
 

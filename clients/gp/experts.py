@@ -262,12 +262,12 @@ def likelihood_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Evaluati
 def best_fit_of(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64[np.ndarray, "q"]]:
     """Return the hyperparameters that fit a draw of the site's rows best, and the information of all rows on them."""
     n, kernel = len(own.y), kernel_for(text, own.x.shape[1])
-    drawn = np.sort(np.random.default_rng(own.digest).permutation(n)[:_OWN_FIT_ROWS])
-    x, y, noise = own.x[drawn], own.y[drawn], None if own.noise is None else own.noise[drawn]
+    sample = np.sort(np.random.default_rng(own.digest).permutation(n)[:_OWN_FIT_ROWS])
+    x, y, noise = own.x[sample], own.y[sample], None if own.noise is None else own.noise[sample]
     optima = [fit_one(kernel, x, y, np.append(params, START_LOG_SIGMA), noise=noise) for params in kernel.starts()]
     evaluations = [evaluate(kernel, theta, x, y, noise) for theta in optima]
     best = max(range(len(evaluations)), key=lambda place: evaluations[place].value)
-    information = evaluations[best].information * (n / len(drawn))
+    information = evaluations[best].information * (n / len(sample))
     return optima[best], information[np.triu_indices(len(information))]
 
 

@@ -338,16 +338,16 @@ def predict(ask: Predict, site: Site) -> Predictions:
             lengths = kernel.lengths(np.array(theta[:-1]))
             landmark_offsets = offsets(ask.landmarks, lengths, ask.seed, ask.varies.astype(np.float64))
         setup = PointSetup(ask.kernel, own, landmark_offsets, len(ask.shared_y), local, ask.joint)
-        found = [
+        predictions = [
             class_by_class([predict_points(each, points, setup, site) for each in rows.outputs])
             for rows, points in zip(experts, ask.points, strict=True)
         ]
     return Predictions(
-        tuple(each.mean for each in found),
-        tuple(each.explained for each in found),
-        tuple(each.features for each in found),
-        tuple(each.further_mean for each in found) if ask.joint else (),
-        tuple(each.further_unknown for each in found) if ask.joint else (),
+        tuple(each.mean for each in predictions),
+        tuple(each.explained for each in predictions),
+        tuple(each.features for each in predictions),
+        tuple(each.further_mean for each in predictions) if ask.joint else (),
+        tuple(each.further_unknown for each in predictions) if ask.joint else (),
     )
 
 
@@ -366,11 +366,11 @@ def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
     places = shared_rows_of(experts, _shared_places(site, experts, own), disclosed)
     extended = []
     for rows, shared in zip(experts, places, strict=True):
-        kept = np.ones(len(rows.y), bool)
-        kept[shared] = False
+        private = np.ones(len(rows.y), bool)
+        private[shared] = False
         strangers = -1 - np.arange(len(ask.shared_y))
-        person = None if rows.person is None else np.concatenate([strangers, rows.person[kept]])
-        x, y = np.concatenate([ask.shared_x, rows.x[kept]]), np.concatenate([ask.shared_y, rows.y[kept]])
+        person = None if rows.person is None else np.concatenate([strangers, rows.person[private]])
+        x, y = np.concatenate([ask.shared_x, rows.x[private]]), np.concatenate([ask.shared_y, rows.y[private]])
         extended.append(Part.of(x, y, person))
     return extended
 

@@ -156,5 +156,7 @@ def _protected(sketch: Sketch, prior: Float64[np.ndarray, "q"], noise: float, si
     if withheld.any():
         problem = "site %s: %d predictions that rest on few of its rows are withheld (max-lone-queries is %d)"
         logger.warning(problem, site.name, int(withheld.sum()), most)
-    told = ~withheld
-    return CoarseAnswer(answer.mean * told, answer.explained * told, answer.directions * told[:, np.newaxis])
+    available = ~withheld
+    return CoarseAnswer(
+        answer.mean * available, answer.explained * available, answer.directions * available[:, np.newaxis]
+    )

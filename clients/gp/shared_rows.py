@@ -14,7 +14,7 @@ _PAIRS = 2**18
 
 
 def shared_rows_of(
-    experts: list[Part], drawn: list[Int64[np.ndarray, "_"]], disclosed: Float64[np.ndarray, "s columns"]
+    experts: list[Part], sample: list[Int64[np.ndarray, "_"]], disclosed: Float64[np.ndarray, "s columns"]
 ) -> list[Int64[np.ndarray, "_"]]:
     """Return the places of the shared rows in each expert: the drawn ones, or else those with the same values.
 
@@ -22,9 +22,9 @@ def shared_rows_of(
     the last digit, and the draw then differs from the rows that the site shared before.
     """
     own = [np.column_stack([rows.x, rows.y]) for rows in experts]
-    shared = np.concatenate([rows[index] for rows, index in zip(own, drawn, strict=True)])
+    shared = np.concatenate([rows[index] for rows, index in zip(own, sample, strict=True)])
     if np.isin(_as_items(shared), _as_items(disclosed)).all():
-        return drawn
+        return sample
     left, places = len(shared), []
     for rows in own:
         places.append(np.flatnonzero(_near_any(rows, disclosed))[:left])  # no more rows than the site shared

@@ -294,7 +294,7 @@ def agreed_rows(site: Site) -> Int64[np.ndarray, "n"]:
     return site.memory[ROWS]
 
 
-def forget(site: Site, *, kept: bool = False) -> None:
+def forget(site: Site, *, with_model: bool = False) -> None:
     """Delete the memory of the run, also private key and residuals: no recorded message can be opened any more.
 
     The memory still says that the run is over, and whether the model was stored. So the center cannot begin the run
@@ -302,7 +302,7 @@ def forget(site: Site, *, kept: bool = False) -> None:
     """
     for name in list(site.memory):
         del site.memory[name]
-    site.memory[CONCLUDED] = np.array(kept)
+    site.memory[CONCLUDED] = np.array(with_model)
     site.commitments.count(f"{CONCLUDED} {site.lane}", 1)
 
 

@@ -134,7 +134,7 @@ def conclude(ask: Conclude, site: Site) -> Concluded:
     if CONCLUDED in site.memory:
         return Concluded(bool(site.memory[CONCLUDED]))
     answer = keep_model(ask, Agent.of(site))
-    forget(site, kept=answer.kept)
+    forget(site, with_model=answer.kept)
     return answer
 
 

@@ -189,7 +189,7 @@ def open_and_answer(ask: Sealed, site: Site) -> SealedAnswer:
     plain = ANSWERS[type(inner)](inner, agent)
     answer = SealedAnswer(seals.close(plain, ask.sender))
     if isinstance(plain, Concluded):
-        forget(site, kept=plain.kept)
+        forget(site, with_model=plain.kept)
     return answer
 
 
@@ -277,7 +277,7 @@ def _go_on(plan: Plan, site: Site, refused: tuple[str, ...] = ()) -> Fused:
         return _fused(plan, asks, site, dtype, refused)
     fused = _fused(plan, asks, site, dtype, refused)
     _keep_ensemble(plan, site)
-    forget(site, kept=site.directory is not None)
+    forget(site, with_model=site.directory is not None)
     return fused
 
 
@@ -354,7 +354,7 @@ def keep_ensemble(ask: KeepEnsemble, site: Site) -> Concluded:
     _write_ensemble(site, AgentCombination(ask.agents, np.ones(len(ask.agents)), mean))
     columns: Columns = site.shard
     if not columns.x.shape[1]:  # else the site is an agent, and its `Conclude` follows
-        forget(site, kept=site.directory is not None)
+        forget(site, with_model=site.directory is not None)
     return Concluded(site.directory is not None)
 
 

@@ -140,8 +140,8 @@ class Disclosure:
         seeds = [hashlib.sha256(self.key + repr(digest_of(each)).encode()).digest() for each in questions]
         generators = [np.random.default_rng(int.from_bytes(seed, "big")) for seed in seeds]
         n_answers = answers * len(questions)
-        drawn = [ranks_and_noise(each, n_rows, self.floor, n_answers) for each in generators]
-        return np.array([rank for rank, _ in drawn], np.int64), np.array([noise for _, noise in drawn])
+        draws = [ranks_and_noise(each, n_rows, self.floor, n_answers) for each in generators]
+        return np.array([rank for rank, _ in draws], np.int64), np.array([noise for _, noise in draws])
 
 
 def commit_to(site: Site, ask: Select | Exchange | Pool | Predict) -> None:

@@ -74,22 +74,22 @@ def one_row_apart(site: AttackedSite) -> Claims:
     """One row of a group goes to a center far away, the others stay: the cost is a number of this row."""
     low, span, d = site.ranges[0], _spans(site), site.ranges.shape[1]
     rng = np.random.default_rng(0)
-    found: list[Float64[np.ndarray, "d"]] = []
+    rows: list[Float64[np.ndarray, "d"]] = []
     coordinates = 0
     while True:
         directions = rng.normal(size=d) + _TILT * np.eye(d)
         read: list[float] = []
         for direction in directions:
-            value = _read(site, direction / np.linalg.norm(direction), len(found), low, span)
+            value = _read(site, direction / np.linalg.norm(direction), len(rows), low, span)
             if value is None:
                 break
             read.append(value * float(np.linalg.norm(direction)))
             coordinates += 1
         if len(read) < d:
             break
-        found.append(low + span * np.linalg.solve(directions, np.array(read)))
+        rows.append(low + span * np.linalg.solve(directions, np.array(read)))
     notes = [f"numbers of single rows read: {coordinates}"]
-    return _claims(found, span, *notes)
+    return _claims(rows, span, *notes)
 
 
 def _read(
@@ -152,12 +152,12 @@ def _differences(
     by_rows: dict[tuple[object, object], list[Float64[np.ndarray, "d"]]] = {}
     for (group, weight, *_), total in sums.items():
         by_rows.setdefault((group, weight), []).append(total)
-    found = [np.zeros((0, len(span)))]
+    differences = [np.zeros((0, len(span)))]
     for (group, weight), larger in by_rows.items():
         smaller = by_rows.get((group, int(str(weight)) - 1), [])
         if smaller:
-            found.append((np.array(larger)[:, None] - np.array(smaller)[None]).reshape(-1, len(span)))
-    rows = np.concatenate(found)
+            differences.append((np.array(larger)[:, None] - np.array(smaller)[None]).reshape(-1, len(span)))
+    rows = np.concatenate(differences)
     low, high = ranges[0] - _EXACT * span, ranges[1] + _EXACT * span
     return np.asarray(rows[((rows >= low) & (rows <= high)).all(axis=1)])
 
@@ -227,8 +227,10 @@ def sums_apart(site: AttackedSite) -> Claims:
     span, d = _spans(site), site.ranges.shape[1]
     borders = (np.arange(_TABLES) + 0.5) / _TABLES
     sums = _sums_between(site, [(-1.0, border) for border in borders.tolist()]) if site.start_run() else []
-    found = [span * (after - before) for (n, before), (more, after) in itertools.pairwise(sums) if more - n == 1]
-    return _claims(found, span, f"borders with one row between them: {len(found)}") if sums else Claims.none(d)
+    differences = [span * (after - before) for (n, before), (more, after) in itertools.pairwise(sums) if more - n == 1]
+    return (
+        _claims(differences, span, f"borders with one row between them: {len(differences)}") if sums else Claims.none(d)
+    )
 
 
 def sums_averaged(site: AttackedSite) -> Claims:
@@ -260,7 +262,7 @@ def _sums_between(
     span = _spans(site)
     summary = site.ask(Summarize(**asdict(_WHOLE)))
     centers = site.ranges[0] + np.arange(3.0)[:, np.newaxis] * span * np.eye(len(span))[0]
-    found: list[tuple[int, Float64[np.ndarray, "d"]]] = []
+    sums: list[tuple[int, Float64[np.ndarray, "d"]]] = []
     for start in range(0, len(borders) if isinstance(summary, Summary) else 0, _AT_ONCE):
         own = np.array(borders[start : start + _AT_ONCE])
         shifts = np.zeros((len(own), len(summary.groups), 3))
@@ -269,8 +271,8 @@ def _sums_between(
                                  temperatures=np.full(len(own), LEAST_TEMPERATURE), plain=centers))  # fmt: skip
         if not isinstance(answer, Moments):
             break
-        found += list(zip(answer.whole.sum(axis=1)[:, 1].tolist(), answer.sums[:, 1], strict=True))
-    return found
+        sums += list(zip(answer.whole.sum(axis=1)[:, 1].tolist(), answer.sums[:, 1], strict=True))
+    return sums
 
 
 ATTACKS: Mapping[str, Attack] = {

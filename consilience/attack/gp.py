@@ -141,11 +141,11 @@ class _Center:
         left[:, 0, 0] = 1 - share
         left[:, 0, 1:] = left[:, 1:, 0] = -answer.features[0] * np.sqrt(share * (1 - share))[:, np.newaxis]
         means = np.concatenate([answer.mean[0][:, np.newaxis] / np.sqrt(self.prior), answer.further_mean[0]], axis=1)
-        there = means @ places.T * np.sqrt(self.prior)
+        means_at = means @ places.T * np.sqrt(self.prior)
         explained = 1 - np.einsum("za,qab,zb->qz", places, left, places)
         best = explained.argmax(axis=1)
         each = np.arange(len(points))
-        return points + self.offsets[best], there[each, best], explained[each, best] > 0.5
+        return points + self.offsets[best], means_at[each, best], explained[each, best] > 0.5
 
 
 def _read(center: _Center) -> Claims:
@@ -222,10 +222,10 @@ def surroundings(site: AttackedSite) -> Claims:
         if answer is None:
             break
         points, outputs, much = center.look_around(answer, points)
-        found = np.column_stack(
+        answers = np.column_stack(
             [points * unit + center.units.mean, outputs * center.units.y_scale + center.units.y_mean]
         )
-        rows = np.concatenate([rows, found[much]])
+        rows = np.concatenate([rows, answers[much]])
     if not len(rows):
         return Claims.none(d + 1, f"points asked: {center.n_points}")
     most = int(center.moments.counts[0])

@@ -378,11 +378,11 @@ def held_out(site: AttackedSite) -> Claims:
         np.concatenate(center.read_counts(groups, sums, n)) for sums, n in ((learned, center.n), (tried, answer.n_test))
     ]
     counts = parts[0] + parts[1]
-    asked = [box for group in groups for box in group]
-    anything = np.full(len(asked), np.inf)
+    box_list = [box for group in groups for box in group]
+    anything = np.full(len(box_list), np.inf)
     return Claims(
-        np.column_stack([np.array([boxes.low[box] for box in asked]), -anything]),
-        np.column_stack([np.array([boxes.high[box] for box in asked]), anything]),
+        np.column_stack([np.array([boxes.low[box] for box in box_list]), -anything]),
+        np.column_stack([np.array([boxes.high[box] for box in box_list]), anything]),
         np.array(counts),
         [center.note],
     )

@@ -115,27 +115,27 @@ def launch(
     console: Console,
 ) -> Outcome:
     """Run to the end, and show the log on the console unless `quiet`."""
-    kept: deque[str] = deque(maxlen=_KEPT_LINES)
+    lines: deque[str] = deque(maxlen=_KEPT_LINES)
     with ExitStack() as stack:
         if engine is Engine.FLOWER:
             env = stack.enter_context(superlink.superlink_of(superlink_port, environment()))
             if not quiet:
                 typer.echo(f"$ {shlex.join(['flwr', *flower_run.flwr_arguments('.', request)])}", err=True)
-            show = stack.enter_context(_shown(quiet, kept, console, "starting Flower"))
+            show = stack.enter_context(_shown(quiet, lines, console, "starting Flower"))
             outcome = flower_run.run(request, env, show)
         else:
-            show = stack.enter_context(_shown(quiet, kept, console, "starting"))
+            show = stack.enter_context(_shown(quiet, lines, console, "starting"))
             outcome = local_run.run(request, workers, show)
     if not outcome.completed:
         # The one line of a refusal is printed last. What a site logged of its data before it is worth reading.
-        for line in kept:
+        for line in lines:
             if not outcome.transcript.refused or "ERROR" in line:
                 typer.echo(message(line), err=True)
     return outcome
 
 
-def _shown(quiet: bool, kept: deque[str], console: Console, waiting: str) -> AbstractContextManager[Show]:
-    return progress.kept(kept) if quiet else progress.follow(console, waiting)
+def _shown(quiet: bool, lines: deque[str], console: Console, waiting: str) -> AbstractContextManager[Show]:
+    return progress.keep(lines) if quiet else progress.follow(console, waiting)
 
 
 def how_to_resume(request: RunRequest, run_id: str) -> str:

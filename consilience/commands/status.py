@@ -24,22 +24,22 @@ def status(
     from server.report.data import ResultsError
 
     try:
-        found = status_of(terminal.results_of(run) if run else newest_run(output_dir))
+        state = status_of(terminal.results_of(run) if run else newest_run(output_dir))
     except ResultsError as error:
         terminal.fail(str(error))
-    rounds = found.rounds
-    typer.echo(f"{found.state}  {found.path}")
+    rounds = state.rounds
+    typer.echo(f"{state.state}  {state.path}")
     if not rounds:
-        typer.echo("no round has ended yet" if found.state == "running" else "no rounds are recorded")
+        typer.echo("no round has ended yet" if state.state == "running" else "no rounds are recorded")
         return
     seconds = sum(float(row["seconds"]) for row in rounds)
     typer.echo(f"{len(rounds)} rounds in {seconds:.1f} s" if len(rounds) > 1 else f"1 round in {seconds:.1f} s")
-    shown = rounds[-last:]
-    measures = list(dict.fromkeys(name for row in shown for name in row if name not in ("round", *_COST)))
+    latest = rounds[-last:]
+    measures = list(dict.fromkeys(name for row in latest for name in row if name not in ("round", *_COST)))
     table = Table(box=None, pad_edge=False)
     for name in ("round", "sites", *measures, "to sites", "from sites", "seconds"):
         table.add_column(name, justify="right")
-    for row in shown:
+    for row in latest:
         table.add_row(*_cells(row, measures))
     terminal.console().print(table)
 

@@ -68,10 +68,10 @@ def console(*, wide: bool = False, stderr: bool = False) -> Console:
     stderr : bool
         Whether to print to standard error.
     """
-    made = Console(file=sys.stderr if stderr else sys.stdout, highlight=False)
-    if wide and not made.is_terminal:
-        made.width = _PIPE_WIDTH
-    return made
+    terminal = Console(file=sys.stderr if stderr else sys.stdout, highlight=False)
+    if wide and not terminal.is_terminal:
+        terminal.width = _PIPE_WIDTH
+    return terminal
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -89,8 +89,8 @@ def main() -> None:
     logger.handlers[:], logger.propagate = [_Log(replies)], False
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, start.run_id, 1
     while True:
-        asked = jobs.get()
-        reply = answer(unpack(asked.message, asked.name), start.contexts[asked.node])
+        job = jobs.get()
+        reply = answer(unpack(job.message, job.name), start.contexts[job.node])
         _send(replies, Answered(None if reply is None else pack(reply)))
 
 

@@ -99,24 +99,24 @@ def prepare(tables: Mapping[str, Table], options: Options, folder: Path) -> list
     features = _features(next(iter(tables.values())), options)
     sites = {site: _site(table, features, options.target) for site, table in tables.items()}
     k = max(int(each.y.max(initial=-1)) for each in sites.values()) + 1
-    given = split_patterns(options.clusterings)
-    if given and len(sites) > 1:
+    files = split_patterns(options.clusterings)
+    if files and len(sites) > 1:
         raise ConfigError(f"clusterings={options.clusterings!r} are of one site's rows; prepare each site by itself")
     lines, labels = _classify(sites, features, names, options)
-    for file in map(Path, given):
+    for file in map(Path, files):
         (site,) = sites
         labels[site][f"cluster_{file.stem}"] = _read_clusters(file, sites[site].table, options.id)
-    for multiple in () if given else multiples:
+    for multiple in () if files else multiples:
         size = k * multiple
         for site, column in _cluster(sites, features, size, options.seed).items():
             labels[site][f"cluster_{size}"] = column
     folder.mkdir(parents=True, exist_ok=True)
     for site, each in sites.items():
-        kept = [name for name in (options.id, options.truth) if name]
-        columns = {**{name: each.table.column(name) for name in kept}, **labels[site]}
+        own_columns = [name for name in (options.id, options.truth) if name]
+        columns = {**{name: each.table.column(name) for name in own_columns}, **labels[site]}
         unlabeled = {name: np.asarray(values)[each.y < 0] for name, values in columns.items()}
         (folder / f"{site}.csv").write_bytes(encode_text(csv_text(unlabeled)))
-    lines.append(f"clusterings of {sum(len(each.y) for each in sites.values())} rows: {len(given or multiples)}")
+    lines.append(f"clusterings of {sum(len(each.y) for each in sites.values())} rows: {len(files or multiples)}")
     sets = "".join(f" --set {key}={value}" for key, value in (("id", options.id), ("truth", options.truth)) if value)
     return [*lines, f"next: consilience run --protocol bc3e --data {folder}{sets}"]
 
@@ -241,9 +241,9 @@ def _cluster(
 def _read_clusters(file: Path, table: Table, entity: str) -> Int64[np.ndarray, "n"]:
     """Read the clusters of a site's rows from the file that coreset writes at the site."""
     try:
-        found = pd.read_csv(file, dtype={"entity": str})
-        clusters = found["cluster"].to_numpy(np.int64)
-        names = found["entity"].tolist()
+        frame = pd.read_csv(file, dtype={"entity": str})
+        clusters = frame["cluster"].to_numpy(np.int64)
+        names = frame["entity"].tolist()
     except (OSError, ValueError, KeyError) as error:
         raise DataError(
             f"{file}: is no file of clusters with the columns entity and cluster, as coreset writes it", "no-data-file"

@@ -34,8 +34,8 @@ Array = Float64[np.ndarray, "..."]
 
 def project_rows(mixed: Float64[np.ndarray, "k k_m"], plain: Float64[np.ndarray, "k k_m"]) -> Array:
     """Make a combination of probability tables a probability table again: floor it and normalize its rows."""
-    kept = np.maximum(mixed, _FLOOR * plain)
-    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
+    table = np.maximum(mixed, _FLOOR * plain)
+    return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 
 def project_log_alpha(mixed: Float64[np.ndarray, "k"], plain: Float64[np.ndarray, "k"]) -> Array:
@@ -122,11 +122,11 @@ class Weights:
             self.reach = min(2 * self.reach, 100.0)
         self.forward = False
         # After `forget` there are fewer residuals here than images in the blocks.
-        kept = min(len(products) - 1, len(self.gram))
-        row = products[-(kept + 1) :].astype(np.float64)
-        gram = np.empty((kept + 1, kept + 1))
-        gram[:kept, :kept] = self.gram[len(self.gram) - kept :, len(self.gram) - kept :]
-        gram[kept, :] = gram[:, kept] = row
+        n_last = min(len(products) - 1, len(self.gram))
+        row = products[-(n_last + 1) :].astype(np.float64)
+        gram = np.empty((n_last + 1, n_last + 1))
+        gram[:n_last, :n_last] = self.gram[len(self.gram) - n_last :, len(self.gram) - n_last :]
+        gram[n_last, :] = gram[:, n_last] = row
         self.gram = gram
 
     def reject(self) -> None:

@@ -44,11 +44,11 @@ def without_rare_clusters(
     ([0, 0, 0, -1], 1)
     """
     classifiers, clusterings, withheld = dict(ensemble.classifiers), dict(ensemble.clusterings), 0
-    for models, told in (
+    for models, open_names in (
         (clusterings, clusterings.keys() & set(names)),
         (classifiers, {name for name in classifiers if confusion_of(name) in names}),
     ):
-        for name in told:
+        for name in open_names:
             rare = _support(models[name], counts)
             rare = (rare > 0) & (rare < fewest)
             if rare.any():
@@ -69,9 +69,9 @@ def _support(labels: Labels, counts: Counts) -> Int64[np.ndarray, "k_m"]:
 def _without(labels: Labels, rare: Shaped[np.ndarray, "k_m"]) -> Labels:
     if labels.ndim == 1:
         return np.where((labels >= 0) & rare[labels], -1, labels)
-    kept = np.where(rare, 0.0, labels)
-    total = kept.sum(axis=1, keepdims=True)
-    return np.asarray(np.divide(kept, total, out=np.zeros_like(kept), where=total > 0))
+    shares = np.where(rare, 0.0, labels)
+    total = shares.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(shares, total, out=np.zeros_like(shares), where=total > 0))
 
 
 def without_rare_combinations(ensemble: Ensemble, fewest: int, counts: Counts = None) -> Ensemble:

@@ -102,25 +102,27 @@ def microaggregate(
     movement = coreset.movement
     if movement_by_group is not None:
         movement = np.delete(movement_by_group, withheld, axis=0).sum(axis=0)
-    kept = WeightedPoints(coreset.points[sufficient], coreset.weights[sufficient], coreset.groups[sufficient], movement)
-    n_light = int((kept.weights < min_weight).sum())
+    points = WeightedPoints(
+        coreset.points[sufficient], coreset.weights[sufficient], coreset.groups[sufficient], movement
+    )
+    n_light = int((points.weights < min_weight).sum())
 
-    place = np.arange(len(kept.weights))
+    place = np.arange(len(points.weights))
     if n_light:
-        z = np.ascontiguousarray(in_units(kept.points, scale))
-        first = _first_of_each(z, kept, min_weight)
+        z = np.ascontiguousarray(in_units(points.points, scale))
+        first = _first_of_each(z, points, min_weight)
         place = np.unique(first, return_inverse=True)[1]
-        kept = join(kept, place)
+        points = join(points, place)
     n_withheld = int(coreset.weights[~sufficient].sum())
-    if 0 < n_withheld < min_withheld and len(kept.weights):
-        further = _lightest(kept)
-        n_withheld += int(kept.weights[further])
-        rest = np.arange(len(kept.weights)) != further
-        kept = replace(kept, points=kept.points[rest], weights=kept.weights[rest], groups=kept.groups[rest])
+    if 0 < n_withheld < min_withheld and len(points.weights):
+        further = _lightest(points)
+        n_withheld += int(points.weights[further])
+        rest = np.arange(len(points.weights)) != further
+        points = replace(points, points=points.points[rest], weights=points.weights[rest], groups=points.groups[rest])
         place = np.where(place == further, -1, place - (place > further))
     index = np.full(len(coreset.points), -1)
     index[sufficient] = place
-    return Microaggregation(kept, index, n_light, n_withheld)
+    return Microaggregation(points, index, n_light, n_withheld)
 
 
 def _lightest(coreset: WeightedPoints) -> int:

@@ -174,14 +174,14 @@ def class_probabilities(
     n, k = mean.shape
     normal = _normal_vectors(k)
     mean, deviation = sharpness * units.scale * mean + units.means, sharpness * units.scale * np.sqrt(variance)
-    found = np.empty((n, k))
+    probabilities = np.empty((n, k))
     size = max(1, _BLOCK // (len(normal) * k))
     for start in range(0, n, size):
         some = slice(start, start + size)
         values = mean[some, np.newaxis] + deviation[some, np.newaxis] * normal
         powers = np.exp(values - values.max(axis=2, keepdims=True))
-        found[some] = (powers / powers.sum(axis=2, keepdims=True)).mean(axis=1)
-    return found
+        probabilities[some] = (powers / powers.sum(axis=2, keepdims=True)).mean(axis=1)
+    return probabilities
 
 
 @lru_cache(maxsize=8)

@@ -267,8 +267,8 @@ def _matrices(
     unknown[:, :, rows + 1, columns + 1] = unknown[:, :, columns + 1, rows + 1] = further[:, :, D:]
     unknown[:, :, 0, 0] = 1.0 - shares
     # Of a value of which an expert tells nothing, it cannot know how it goes with another.
-    told = np.einsum("nkaa->nka", unknown)[:, :, 1:] < 1.0
-    unknown[:, :, 0, 1:] = -bounded(directions) * np.sqrt(shares * (1.0 - shares))[:, :, np.newaxis] * told
+    informative = np.einsum("nkaa->nka", unknown)[:, :, 1:] < 1.0
+    unknown[:, :, 0, 1:] = -bounded(directions) * np.sqrt(shares * (1.0 - shares))[:, :, np.newaxis] * informative
     unknown[:, :, 1:, 0] = unknown[:, :, 0, 1:]
     means = np.concatenate([(mean / np.sqrt(prior)[:, np.newaxis])[:, :, np.newaxis], further[:, :, :D]], axis=2)
     return means * answered[:, :, 0], np.where(answered, unknown, np.eye(D + 1))

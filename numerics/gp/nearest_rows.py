@@ -121,9 +121,9 @@ class NearestRows:
         return self._left_out_from(rows, np.take_along_axis(near, nearest_first, axis=1))
 
     def _left_out_from(self, rows: Int64[np.ndarray, "r"], near: Int64[np.ndarray, "r m"]) -> LeftOut:
-        found = self._predict(self.x[rows], near, np.zeros((0, self.x.shape[1])))
-        variance = self.kernel.diagonal(self.params, self.x[rows]) - found.explained + self._noise[rows]
-        return LeftOut(self.y[rows] - found.mean, variance, rows)
+        predictions = self._predict(self.x[rows], near, np.zeros((0, self.x.shape[1])))
+        variance = self.kernel.diagonal(self.params, self.x[rows]) - predictions.explained + self._noise[rows]
+        return LeftOut(self.y[rows] - predictions.mean, variance, rows)
 
     def _nearest(self, points: Float64[np.ndarray, "q d"], count: int) -> Int64[np.ndarray, "q count"]:
         if self._tree is None:
@@ -206,11 +206,11 @@ def _within_limits(
         distance.append(distances[at, place_of])
     points_of, rows = np.concatenate(point), np.concatenate(row)
     order = np.lexsort((np.concatenate(distance), points_of))
-    found = np.bincount(points_of, minlength=q)
-    starts = np.cumsum(found) - found
+    counts = np.bincount(points_of, minlength=q)
+    starts = np.cumsum(counts) - counts
     # Where too few are within the limit, whatever stands here is replaced.
     places = np.minimum(starts[:, np.newaxis] + np.arange(count), len(order) - 1)
-    return rows[order[places]], np.flatnonzero(found < count)
+    return rows[order[places]], np.flatnonzero(counts < count)
 
 
 def _comparable_distances(

@@ -76,12 +76,12 @@ class ColumnBins:
     def apply(self, columns: Columns) -> UInt8[np.ndarray, "n c"]:
         """Return the bin of every row in every column."""
         x = _columns_of(columns, self.features)
-        found = [np.searchsorted(edges, each, side="right") for edges, each in zip(self.edges, x.T, strict=True)]
+        numbers = [np.searchsorted(edges, each, side="right") for edges, each in zip(self.edges, x.T, strict=True)]
         for name, bins in self.categories:
             indicators = _columns_of(columns, [f"{name}={value}" for value in columns.categories[name]])
             place = np.where(indicators.any(axis=1), indicators.argmax(axis=1), indicators.shape[1])
-            found.append(np.array(bins)[place])
-        return np.column_stack(found).astype(np.uint8) if found else np.zeros((columns.n, 0), np.uint8)
+            numbers.append(np.array(bins)[place])
+        return np.column_stack(numbers).astype(np.uint8) if numbers else np.zeros((columns.n, 0), np.uint8)
 
 
 def _columns_of(columns: Columns, names: Sequence[str]) -> Float64[np.ndarray, "n c"]:
@@ -100,12 +100,12 @@ def _bins_of_categories(columns: Columns, name: str, values: Sequence[str], leas
     """Return the bin of each category, the most frequent first, and of all other values; rare ones share the last."""
     counts = _columns_of(columns, [f"{name}={value}" for value in values]).sum(axis=0).astype(np.int64)
     by_frequency = np.argsort(-counts, kind="stable")
-    kept = by_frequency[counts[by_frequency] >= least]
-    others = columns.n - int(counts[kept].sum())
-    if 0 < others < least and len(kept):  # too few to be a bin of their own
-        kept = kept[:-1]
-    bins: Int64[np.ndarray, "_"] = np.full(len(values) + 1, len(kept))
-    bins[kept] = np.arange(len(kept))
+    frequent = by_frequency[counts[by_frequency] >= least]
+    others = columns.n - int(counts[frequent].sum())
+    if 0 < others < least and len(frequent):  # too few to be a bin of their own
+        frequent = frequent[:-1]
+    bins: Int64[np.ndarray, "_"] = np.full(len(values) + 1, len(frequent))
+    bins[frequent] = np.arange(len(frequent))
     return tuple(bins.tolist())
 
 

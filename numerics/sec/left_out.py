@@ -141,8 +141,8 @@ def _by_leverage(
     """Return leave-one-out predictions of a linear regression; None if it depends on a single row."""
     centered = x - x.mean(axis=0)
     vectors, sizes, _ = np.linalg.svd(centered, full_matrices=False)
-    kept = sizes > sizes.max(initial=0.0) * max(x.shape) * np.finfo(np.float64).eps
-    leverage = 1 / len(y) + np.square(vectors[:, kept]).sum(axis=1)
+    nonzero = sizes > sizes.max(initial=0.0) * max(x.shape) * np.finfo(np.float64).eps
+    leverage = 1 / len(y) + np.square(vectors[:, nonzero]).sum(axis=1)
     if (leverage > _LEVERAGE).any():
         return None
     fitted = np.asarray(model.predict(x))
@@ -154,8 +154,8 @@ def _out_of_bag(model: BaseEstimator, x: Float64[np.ndarray, "n p"]) -> Float64[
     if type(model) is not RandomForestRegressor or not model.bootstrap:
         return None
     sums, counts = np.zeros(len(x)), np.zeros(len(x))
-    for tree, drawn in zip(model.estimators_, model.estimators_samples_, strict=True):
-        rows = np.setdiff1d(np.arange(len(x)), drawn)
+    for tree, sample in zip(model.estimators_, model.estimators_samples_, strict=True):
+        rows = np.setdiff1d(np.arange(len(x)), sample)
         if len(rows):
             sums[rows] += tree.predict(x[rows])
             counts[rows] += 1

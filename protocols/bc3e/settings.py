@@ -117,15 +117,15 @@ class _Prediction(Prediction):
     Each site's counts reach the fusion center: nothing is summed that could be masked.
     """
 
-    def configure(self, config: Config, given: Mapping[str, Any], learned: Mapping[str, Any]) -> Config:
-        if "secure-aggregation" in given:
+    def configure(self, config: Config, request: Mapping[str, Any], learned: Mapping[str, Any]) -> Config:
+        if "secure-aggregation" in request:
             raise PredictionError("secure-aggregation: a prediction of bc3e sums nothing over sites; leave it out")
-        for key in given:
+        for key in request:
             if key.startswith("bc3e.") and key != "bc3e.allow-single-model":
                 raise PredictionError(
                     f"{key}: a prediction learns nothing, and has the settings of its run; leave it out"
                 )
-        return super().configure(config, given, learned) | {"secure-aggregation": False}
+        return super().configure(config, request, learned) | {"secure-aggregation": False}
 
 
 PREDICTION = _Prediction()

@@ -37,13 +37,13 @@ def parse_bounds(text: str) -> dict[str, tuple[float, float]]:
     """
     bounds = {}
     for part in filter(str.strip, text.split(";")):
-        found = _BOUNDS.fullmatch(part)
-        if not found:
+        match = _BOUNDS.fullmatch(part)
+        if not match:
             raise ValueError(part)
-        low, high = float(found[2]), float(found[3])
+        low, high = float(match[2]), float(match[3])
         if not 0 <= low <= high <= 1:
             raise ValueError(part)
-        bounds[found[1]] = low, high
+        bounds[match[1]] = low, high
     return bounds
 
 

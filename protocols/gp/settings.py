@@ -218,21 +218,21 @@ class Consents(settings.Settings):
 class _Prediction(Prediction):
     """Sites answer from the rows of the earlier run; the points are in a file of the fusion center."""
 
-    def configure(self, config: Config, given: Mapping[str, Any], learned: Mapping[str, Any]) -> Config:
-        if "data" in given and "gp.queries" in given:
+    def configure(self, config: Config, request: Mapping[str, Any], learned: Mapping[str, Any]) -> Config:
+        if "data" in request and "gp.queries" in request:
             raise PredictionError("data and gp.queries both name the file of the points to predict at; set one")
-        points = given.get("data", given.get("gp.queries", ""))
+        points = request.get("data", request.get("gp.queries", ""))
         if learned["protocol"] and not points:
             raise PredictionError('a prediction of gp needs data="FILE", the points to predict at')
         passed_over = {
-            "gp.experts": given.get("gp.gate") == "all",
-            "gp.covariance": "gp.aggregation" in given,
-            "gp.answers": "gp.aggregation" in given or "gp.covariance" in given,
-            "gp.landmarks": "gp.aggregation" in given or "gp.covariance" in given,
-            "gp.communication": "gp.aggregation" in given,
+            "gp.experts": request.get("gp.gate") == "all",
+            "gp.covariance": "gp.aggregation" in request,
+            "gp.answers": "gp.aggregation" in request or "gp.covariance" in request,
+            "gp.landmarks": "gp.aggregation" in request or "gp.covariance" in request,
+            "gp.communication": "gp.aggregation" in request,
         }
         keys = Settings.keys()
-        unused = {key: keys[key].declared for key, unused in passed_over.items() if unused and key not in given}
+        unused = {key: keys[key].declared for key, unused in passed_over.items() if unused and key not in request}
         then = {key: learned[key] for key in ("protocol", "data", "cells")}
         then["scenario"] = PREDICT if learned["protocol"] else learned["scenario"]
         return config | unused | then | {"gp.queries": points}

@@ -127,8 +127,8 @@ def check_predictor(value: Any, n_classes: int) -> int:
         n_inputs = checked(value)
         core = value.state["steps"][-1][1]
     if not isinstance(core, Part) or core.type_name not in (classifiers() if n_classes else regressors()):
-        shown = core.type_name if isinstance(core, Part) else type(core).__name__
-        raise ModelError(f"is a {shown.rpartition('.')[2]}, which is not a {kind}", shown)
+        type_name = core.type_name if isinstance(core, Part) else type(core).__name__
+        raise ModelError(f"is a {type_name.rpartition('.')[2]}, which is not a {kind}", type_name)
     if core is value:
         n_inputs = checked(value)
     if n_classes and (size := len(core.state["classes_"])) != n_classes:
@@ -181,9 +181,9 @@ def known(value: Any, *type_names: str) -> Part:
     Its fitted attributes are not checked: the kind's own check must check every one of them.
     """
     if not isinstance(value, Part) or (type_names and value.type_name not in type_names):
-        shown = value.type_name if isinstance(value, Part) else type(value).__name__
+        type_name = value.type_name if isinstance(value, Part) else type(value).__name__
         wanted = type_names[0].rpartition(".")[2] if len(type_names) == 1 else "a regressor of another kind"
-        raise ModelError(f"holds {shown.rpartition('.')[2]} where it should hold {wanted}", shown)
+        raise ModelError(f"holds {type_name.rpartition('.')[2]} where it should hold {wanted}", type_name)
     kind, allowed = KINDS[value.type_name], parameters(value.type_name)
     for name, setting in value.state.items():
         if name in kind.fitted:

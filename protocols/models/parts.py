@@ -115,8 +115,8 @@ class _Reader:
         name = f"{module}.{class_name}"
         known = _LOADERS.get(name) or ("ObjectNode" if name in self.object_types else None)
         if known is None or name.rpartition(".")[0] != module:
-            shown = quote(name)
-            raise ModelError(f"holds {shown}, which is not on the list of models that are accepted", shown)
+            quoted = quote(name)
+            raise ModelError(f"holds {quoted}, which is not on the list of models that are accepted", quoted)
         if loader != known:
             raise ModelError(f"holds {name} under the loader {quote(loader)}, and only {known} is accepted", name)
         return name, known

@@ -77,8 +77,8 @@ def _binary_tree(
         raise wrong(part, "nodes", "has a child that does not come after its parent, or does not exist")
     if len(children) != n - 1 or (np.bincount(children, minlength=n)[1:] != 1).any():
         raise wrong(part, "nodes", "has a node that is not the child of exactly one other")
-    asked = feature[inner]
-    if (asked < 0).any() or (asked >= p).any():
+    split_columns = feature[inner]
+    if (split_columns < 0).any() or (split_columns >= p).any():
         raise wrong(part, "nodes", f"asks for an input that is not one of the {p}")
     # Every node adds the depth of an ancestor twice as far away, until all have reached the root.
     above = np.zeros(n, np.int64)

@@ -134,11 +134,11 @@ class Plan:
             self.result = self._compared(self.result)
         self.conclusions = self.algorithm.conclusions(self.result) if self.rules.keep else {}
         if (own := self.result.own_site) and self.conclusions:
-            asked = self.conclusions[own]
-            assert isinstance(asked, Conclude)  # noqa: S101 - every conclusion is one
+            conclusion = self.conclusions[own]
+            assert isinstance(conclusion, Conclude)  # noqa: S101 - every conclusion is one
             ask = self._ask_alone
             self.conclusions[own] = replace(
-                asked, own=ask.target, n_fit=ask.n_fit, n_classes=ask.n_classes, balanced=ask.balanced
+                conclusion, own=ask.target, n_fit=ask.n_fit, n_classes=ask.n_classes, balanced=ask.balanced
             )
 
     def _compared(self, result: LearningResult) -> LearningResult:
@@ -162,9 +162,9 @@ class Plan:
     def _take_conclusions(self, answers: Mapping[str, Payload]) -> None:
         """Ask silent agents once more; set `unkept` to agents with a part in the result that have stored no model."""
         assert self.result is not None  # noqa: S101 - asked once there is a result
-        kept = {name for name, each in answers.items() if isinstance(each, Concluded) and each.kept}
+        keepers = {name for name, each in answers.items() if isinstance(each, Concluded) and each.kept}
         self.conclusion_rounds += 1
-        open_asks = {name: ask for name, ask in self.conclusions.items() if name not in kept}
+        open_asks = {name: ask for name, ask in self.conclusions.items() if name not in keepers}
         self.unkept = tuple(name for name in open_asks if self._has_part(name))
         # An agent that answered that it has no directory has none the second time either.
         again = {name: ask for name, ask in open_asks.items() if name not in answers}

@@ -173,9 +173,9 @@ def find(title: str) -> type[Payload]:
     """
     protocol, _, name = title.partition(".")
     if (registry.exists(protocol) or protocol in registry.SHARED) and name.isidentifier():
-        found = getattr(registry.room(protocol, "payloads"), name, None)
-        if isinstance(found, type) and issubclass(found, Payload) and found.title() == title:
-            return found
+        cls = getattr(registry.room(protocol, "payloads"), name, None)
+        if isinstance(cls, type) and issubclass(cls, Payload) and cls.title() == title:
+            return cls
     raise PayloadError(shorten(title), "payload", "is not a payload of any protocol")
 
 
@@ -188,8 +188,8 @@ def asks_of(protocol: str) -> list[type[Payload]]:
     ['Deal', 'Hide', 'Join', 'Show']
     """
     names = vars(registry.room(protocol, "payloads"))
-    found = {each for each in names.values() if isinstance(each, type) and issubclass(each, Payload) and each.answer}
-    return sorted((each for each in found if each.title().startswith(f"{protocol}.")), key=lambda each: each.title())
+    classes = {each for each in names.values() if isinstance(each, type) and issubclass(each, Payload) and each.answer}
+    return sorted((each for each in classes if each.title().startswith(f"{protocol}.")), key=lambda each: each.title())
 
 
 def ledger_lines(
@@ -250,10 +250,10 @@ def digest(content: RecordDict, part: str) -> str:
     arrays = dict(sorted((_array(content, f"{part}.arrays") or {}).items()))
     described = [[name, array.dtype, list(array.shape), len(array.data)] for name, array in arrays.items()]
     about = {"arrays": described, "payload": title, "scalars": scalars}
-    found = hashlib.sha256(json.dumps(about, sort_keys=True, separators=(",", ":")).encode() + b"\n")
+    hash_ = hashlib.sha256(json.dumps(about, sort_keys=True, separators=(",", ":")).encode() + b"\n")
     for array in arrays.values():
-        found.update(array.data)
-    return found.hexdigest()
+        hash_.update(array.data)
+    return hash_.hexdigest()
 
 
 def encoded_bytes(content: RecordDict) -> int:

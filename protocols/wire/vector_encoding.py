@@ -81,8 +81,10 @@ def from_vector(like: Sum, vector: Vector) -> tuple[int, Sum]:
         parts.setdefault(name, []).append(source[begin : begin + part.size].reshape(part.shape).copy())
     values: dict[str, Any] = {}
     for name, spec in specs(type(like)).items():
-        found = parts.get(name, [])
-        values[name] = tuple(found) if spec.kind == "arrays" else found[0] if spec.kind == "array" else found[0].item()
+        arrays = parts.get(name, [])
+        values[name] = (
+            tuple(arrays) if spec.kind == "arrays" else arrays[0] if spec.kind == "array" else arrays[0].item()
+        )
     return int(integers[0]), type(like)(**values)
 
 

@@ -27,22 +27,22 @@ _METHODS = {
 
 def figures(report: Report, arrays: Arrays) -> list[Figure]:
     """Draw the accuracies, the clusterings, changed classes and the bound, as far as the run has them."""
-    drawn = []
+    images = []
     methods = _accuracies(report)
     if len(methods) > 1:
-        drawn.append(_accuracy(report, methods))
+        images.append(_accuracy(report, methods))
     coverage = arrays.get("coverage", np.empty((0, 3)))
     if len(coverage) > 1:
-        drawn.append(_coverage(report, coverage))
+        images.append(_coverage(report, coverage))
     if clusterings := _predictive_shares(arrays):
-        drawn.append(_clusterings(report, clusterings, _commonest(arrays)))
+        images.append(_clusterings(report, clusterings, _commonest(arrays)))
     changed = arrays.get("changed", np.empty(0))
     if len(changed) > 1:
-        drawn.append(_changed(report, changed))
+        images.append(_changed(report, changed))
     bounds = arrays.get("bounds", np.empty(0))
     if len(bounds) > 0:
-        drawn.append(_bound(report, bounds))
-    return drawn
+        images.append(_bound(report, bounds))
+    return images
 
 
 # -- the bound --------------------------------------------------------------------------------------------------------

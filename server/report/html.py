@@ -97,25 +97,25 @@ def report_html(report: Report, images: Mapping[str, bytes]) -> str:
     return document(f"{report.scenario}: a run of {report.protocol}", header, sections, footer)
 
 
-def _decision(report: Report, found: Verdict) -> Html:
+def _decision(report: Report, verdict: Verdict) -> Html:
     """Return whether a site should join, the number beside those of the alternatives, and what may change that."""
-    kind = {JOIN: "good", DO_NOT_JOIN: "bad"}.get(found.decision, "open")
-    words = Html(f'<strong class="{kind}">{text(found.words)}</strong>')
-    sentence = paragraph(joined([Html("Should a site join? "), words, Html(" "), unbroken(found.reason)]), "sentence")
-    warnings = Html(f'<div class="warnings">\n<p>Before you decide</p>\n{bullets(found.warnings)}</div>\n')
-    content = joined([sentence, _bars(report, found), warnings if found.warnings else Html()])
+    kind = {JOIN: "good", DO_NOT_JOIN: "bad"}.get(verdict.decision, "open")
+    words = Html(f'<strong class="{kind}">{text(verdict.words)}</strong>')
+    sentence = paragraph(joined([Html("Should a site join? "), words, Html(" "), unbroken(verdict.reason)]), "sentence")
+    warnings = Html(f'<div class="warnings">\n<p>Before you decide</p>\n{bullets(verdict.warnings)}</div>\n')
+    content = joined([sentence, _bars(report, verdict), warnings if verdict.warnings else Html()])
     return Html(f'<div class="verdict {kind}">\n{content}</div>\n')
 
 
-def _bars(report: Report, found: Verdict) -> Html:
+def _bars(report: Report, verdict: Verdict) -> Html:
     """Return a bar of the result's number beside those of the alternatives; nothing without an alternative."""
-    if len(found.ways) < 2:
+    if len(verdict.ways) < 2:
         return Html()
-    largest = max(abs(way.value) for way in found.ways) or 1.0
-    better = direction(meaning(report.protocol, found.ways[0].metric))
-    scale = paragraph(f"{_capital(found.measure)}{f' ({better})' if better else ''}", "small")
+    largest = max(abs(way.value) for way in verdict.ways) or 1.0
+    better = direction(meaning(report.protocol, verdict.ways[0].metric))
+    scale = paragraph(f"{_capital(verdict.measure)}{f' ({better})' if better else ''}", "small")
     rows = []
-    for way in found.ways:
+    for way in verdict.ways:
         kind = "mine" if way.kind == "together" else "far" if way.kind == "out of reach" else "rival"
         width = max(0.5, 100 * abs(way.value) / largest)
         saved = "" if way.gain is None else _saved(way, " error" if better.startswith("higher") else "")
@@ -207,9 +207,9 @@ def _verdict(verdict: str) -> Html:
 
 def figure_texts(report: Report, name: str) -> tuple[str, str]:
     """Return alternative text and caption of a figure; made of its name if the report has none."""
-    kept = next((each for each in report.figures if each.get("name") == name), {})
+    figure = next((each for each in report.figures if each.get("name") == name), {})
     words = name.replace("_", " ")
-    return kept.get("alt") or f"Figure: {words}.", kept.get("caption") or f"{words.capitalize()}."
+    return figure.get("alt") or f"Figure: {words}.", figure.get("caption") or f"{words.capitalize()}."
 
 
 def _figures(report: Report, images: Mapping[str, bytes]) -> Html:

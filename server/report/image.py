@@ -24,9 +24,9 @@ class Image(bytes):
 
     def __new__(cls, png: bytes, svg: bytes = b"", data: str = "") -> Image:
         """Return the image; `png` are its bytes."""
-        made = super().__new__(cls, png)
-        made.svg, made.data = svg, data
-        return made
+        image = super().__new__(cls, png)
+        image.svg, image.data = svg, data
+        return image
 
 
 def svg_of(image: bytes) -> bytes:

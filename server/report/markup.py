@@ -120,13 +120,13 @@ def table(
         Largest number of rows; of more, the first and the last ones are shown.
     """
     left_out = len(rows) - most
-    kept = list(rows) if left_out <= 0 else [*rows[: most // 2], *rows[-(most // 2) :]]
-    right = _numeric_columns(kept, len(header))
+    lines = list(rows) if left_out <= 0 else [*rows[: most // 2], *rows[-(most // 2) :]]
+    right = _numeric_columns(lines, len(header))
     head = "".join(
         f'<th scope="col"{_of_class("n" if place in right else "")}>{text(name)}</th>'
         for place, name in enumerate(header)
     )
-    body = [_row(row, right) for row in kept]
+    body = [_row(row, right) for row in lines]
     if left_out > 0:
         note = f"{grouped(left_out)} rows are left out here{f': all are in {where}' if where else ''}"
         body.insert(most // 2, f'<tr><td colspan="{len(header)}">{text(note)}</td></tr>\n')

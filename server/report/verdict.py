@@ -145,26 +145,26 @@ def judge(report: Report, arrays: Arrays) -> Verdict:
     known = meaning(report.protocol, chosen.metric)
     measure = known.words.partition(" (")[0] if known else chosen.metric
 
-    def made(decision: str, reason: str, use: str = "", more: int = 0, unit: str = "") -> Verdict:
+    def verdict(decision: str, reason: str, use: str = "", more: int = 0, unit: str = "") -> Verdict:
         return Verdict(decision, _words(decision, use, more, unit), reason, use, more, measure, ways, warnings)
 
     if useless := _no_better_than_nothing(report, chosen.metric):
-        return made(DO_NOT_JOIN, useless, "the mean of the outcomes")
+        return verdict(DO_NOT_JOIN, useless, "the mean of the outcomes")
     rivals = [way for way in ways[1:] if way.state]
     if not rivals:
-        return made(CANNOT_BE_SAID, _nothing_to_compare(report, chosen))
+        return verdict(CANNOT_BE_SAID, _nothing_to_compare(report, chosen))
     by_state = {state: [way for way in rivals if way.state == state] for state in (_NO_GAIN, _OPEN, _UNKNOWN)}
     if refuted := by_state[_NO_GAIN]:
         best = min(refuted, key=lambda way: _as_error(report, chosen.metric, way.value))
-        return made(DO_NOT_JOIN, _reason(report, chosen, [best]), best.words)
+        return verdict(DO_NOT_JOIN, _reason(report, chosen, [best]), best.words)
     if by_state[_UNKNOWN]:
         note = " One draw has no standard error: repeat it where that can be done."
-        return made(CANNOT_BE_SAID, _reason(report, chosen, by_state[_UNKNOWN]) + note)
+        return verdict(CANNOT_BE_SAID, _reason(report, chosen, by_state[_UNKNOWN]) + note)
     if still := by_state[_OPEN]:
         unit = chosen.unit if "pairs" in report.differences[still[0].metric] else "repetition"
         note = " That is within what chance explains."
-        return made(TOO_FEW, _reason(report, chosen, still) + note, more=max(map(_more, still)), unit=unit)
-    return made(JOIN, _reason(report, chosen, rivals))
+        return verdict(TOO_FEW, _reason(report, chosen, still) + note, more=max(map(_more, still)), unit=unit)
+    return verdict(JOIN, _reason(report, chosen, rivals))
 
 
 def _words(decision: str, use: str = "", more: int = 0, unit: str = "") -> str:

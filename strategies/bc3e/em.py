@@ -159,21 +159,21 @@ class EM:
         fit, settings = self.fit, self.settings
         contributors: frozenset[str] = frozenset()
         measure: dict[str, float] = {}
-        kept = True
+        accepted = True
         for step in range(settings.max_rounds):
-            sums = yield from self._e_step(step, kept, measure)
+            sums = yield from self._e_step(step, accepted, measure)
             fit.rounds = step + 1
             comparable = contributors == frozenset(self.statistics)
             contributors = frozenset(self.statistics)
             change = sums.bound - fit.bound if comparable and fit.bounds else np.inf
             # A plain step cannot lower the bound, but an accelerated one can: then it is taken back. The slack allows
             # for the rounding of the grid.
-            kept = len(self.mix) == 1 or change >= -self._slack(sums.n)
-            measure = {"bound": sums.bound if kept else fit.bound}
+            accepted = len(self.mix) == 1 or change >= -self._slack(sums.n)
+            measure = {"bound": sums.bound if accepted else fit.bound}
             if np.isfinite(change):
                 measure["change"] = change / max(abs(sums.bound), 1.0)
-            fit.accepted |= dict.fromkeys(self.answering_sites - self.lost_sites, kept)
-            if not kept:
+            fit.accepted |= dict.fromkeys(self.answering_sites - self.lost_sites, accepted)
+            if not accepted:
                 self._take_back()
                 continue
             self.accepted_statistics = dict(self.statistics)
@@ -218,13 +218,13 @@ class EM:
 
     # -- E-step -------------------------------------------------------------------------------------------------------
 
-    def _e_step(self, step: int, kept: bool, measure: Mapping[str, float]) -> Conversation[_Sums]:
+    def _e_step(self, step: int, accepted: bool, measure: Mapping[str, float]) -> Conversation[_Sums]:
         """Let private instances converge in one ask, and shared instances in one ask per sweep."""
         if self.masking:
             return (yield from self._masked_e_step(self.masking, step, measure))
         sweeps = self._most_sweeps
         if self.shared:
-            self.shared.begin(accepted=kept)
+            self.shared.begin(accepted=accepted)
         for number in range(1, sweeps + 1):
             moving = self.shared.asks(first=number == 1) if self.shared else {}
             asks = self._asks(step, moving) if number == 1 else dict(moving)
@@ -344,11 +344,11 @@ class EM:
         mass = {name: np.zeros((k, self.layout.n_clusters[name]), np.int64) for name in self.beta}
         total = Contribution(0, mass, np.zeros(k, np.int64), 0)
         products, changed = None, 0
-        for site, kept in self.statistics.items():
-            part = kept.statistics
-            tables = dict(zip(kept.names, part.mass, strict=True))
+        for site, source in self.statistics.items():
+            part = source.statistics
+            tables = dict(zip(source.names, part.mass, strict=True))
             newest = self.masking is not None or site in self.answering_sites
-            moved = 0 if newest else one_to_grid(self._moved_bound(kept), bits)
+            moved = 0 if newest else one_to_grid(self._moved_bound(source), bits)
             total += Contribution(part.n, tables, part.log_theta, part.bound + moved)
             changed += part.changed if newest else 0
         if self.shared:
@@ -398,7 +398,7 @@ class EM:
 
     def _take_back(self) -> None:
         """Return to the last accepted parameters, because the bound fell, and go on by a plain step."""
-        self.statistics = {site: kept for site, kept in self.accepted_statistics.items() if site in self.statistics}
+        self.statistics = {site: source for site, source in self.accepted_statistics.items() if site in self.statistics}
         self.mix = PLAIN
         self.weights.reject()
         self.log_alpha.forget()
@@ -420,7 +420,7 @@ class EM:
 
 
 def _mass_by_site(statistics: Mapping[str, _SiteStatistics]) -> dict[str, dict[str, Int64[np.ndarray, "k k_m"]]]:
-    return {site: dict(zip(kept.names, kept.statistics.mass, strict=True)) for site, kept in statistics.items()}
+    return {site: dict(zip(source.names, source.statistics.mass, strict=True)) for site, source in statistics.items()}
 
 
 def _part(answer: Any, kind: type[Any]) -> Any:

@@ -103,9 +103,9 @@ def assign_exactly(
         site: corrected(best.by_site[site], own) for site, own in zip(sites, corrections, strict=True) if best.by_site
     }
     total = yield from sum_answers(asks, zero, _check_settled(outcome, expected), masking, measure=measure)
-    found = total.sum
+    sums = total.sum
     counted = tuple(site for site in sites if site in total.sites)
-    outcome = replace(outcome, total=found.counts, counted=counted, cost=found.cost, plain_cost=found.plain_cost)
+    outcome = replace(outcome, total=sums.counts, counted=counted, cost=sums.cost, plain_cost=sums.plain_cost)
     # The bound is of all rows that were priced; it does not hold for fewer.
     return outcome if outcome.unconfirmed else replace(outcome, bound=best.bound, bound_gain=best.gain)
 

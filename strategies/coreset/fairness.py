@@ -62,7 +62,7 @@ class Fairness:
         if not self.overlapping:
             return tuple(groups), np.eye(len(groups), dtype=bool)
         values = [group.split(", ") for group in groups]
-        columns = {tuple(found[1] if (found := _COLUMN.fullmatch(each)) else "" for each in own) for own in values}
+        columns = {tuple(match[1] if (match := _COLUMN.fullmatch(each)) else "" for each in own) for own in values}
         if len(columns) > 1 or any("" in each for each in columns):
             raise FusionError(
                 "coreset.overlapping needs several sensitive columns, the same at every site, whose values have neither"

@@ -46,7 +46,7 @@ def _excess(others: PooledCoreset, centers: Float64[np.ndarray, "k d"], fairness
     x, weights, bounds = others.in_units(points), points.weights, others.bounds(fairness)
     k = min(len(centers), len(np.unique(x, axis=0)))
     own = fair_clustering(x, weights, points.groups, bounds, k, restarts=_STARTS, rng=rng)
-    there = fair_assignment(squared_distances(x, (centers - mean) / unit), weights, points.groups, bounds)
+    assignment = fair_assignment(squared_distances(x, (centers - mean) / unit), weights, points.groups, bounds)
     movement = float((points.movement / unit**2).sum())
     cost = own.cost + movement
-    return max(0.0, (there.cost + movement) / cost - 1) if cost > 0 else 0.0
+    return max(0.0, (assignment.cost + movement) / cost - 1) if cost > 0 else 0.0

@@ -109,13 +109,13 @@ def _responses(outcome: CoresetOutcome, ask: Refine, total: Moments) -> list[Pri
     """
     points, bounds = outcome.points, outcome.pool.bounds(outcome.fairness)
     squared = squared_distances(points.points / ask.scale, ask.centers / ask.scale)
-    found = []
+    responses = []
     with single_threaded():
         for whole, sums, *prices in zip(total.whole, total.sums, ask.shifts, ask.temperatures.tolist(), strict=True):
             masses = whole.astype(np.float64)
             own = price_points(squared, points.weights, points.groups, *prices)
-            found.append(PriceResponse(-float(_unfair(masses, bounds).sum()), masses, own.curvature, sums))
-    return found
+            responses.append(PriceResponse(-float(_unfair(masses, bounds).sum()), masses, own.curvature, sums))
+    return responses
 
 
 def _reassigned(outcome: CoresetOutcome, everybody: PooledCoreset, prices: Float64[np.ndarray, "H k"]) -> Clustering:

@@ -269,7 +269,7 @@ class GP(FusionStrategy):
         by_graph = settings.gate == "ggm"
         with single_threaded():
             order = np.repeat(rank_experts(model, kernel, settings, points), registry.n_outputs, axis=0)
-        asked = ask_experts(
+        conversation = ask_experts(
             registry,
             x,
             order,
@@ -283,7 +283,7 @@ class GP(FusionStrategy):
         alone: Alone
         judged = settings.alone and not self.in_table
         errors_alone = ask_alone(model, queries) if judged else asking_nothing(NOBODY)
-        answers, counts, alone, sharp = yield from in_step(asked, residuals, errors_alone, sharp)
+        answers, counts, alone, sharp = yield from in_step(conversation, residuals, errors_alone, sharp)
         model = replace(model, residuals=counts, sharpness=sharp)
         contradicted = contradictions(registry, answers, prior, noise)
         with single_threaded():

@@ -84,12 +84,12 @@ class GPOutcome:
         latent, k = self.model.registry.latent, self.model.registry.n_outputs
         assert latent is not None  # noqa: S101 - who calls has looked
         mean, variance = fused.mean.reshape(-1, k), np.maximum(fused.variance - self.model.noise, 0.0).reshape(-1, k)
-        found = class_probabilities(mean, variance, latent, self.model.sharpness)
+        probabilities = class_probabilities(mean, variance, latent, self.model.sharpness)
         if self.balanced:
             counts = self.model.registry.class_counts.sum(axis=0)
-            found = found / (counts + 1.0)
-            found /= found.sum(axis=1, keepdims=True)
-        return found
+            probabilities = probabilities / (counts + 1.0)
+            probabilities /= probabilities.sum(axis=1, keepdims=True)
+        return probabilities
 
     @cached_property
     def class_probabilities(self) -> Float64[np.ndarray, "N k"]:

@@ -34,8 +34,8 @@ def reductions(
     around = offsets(setup.landmarks, kernel.lengths(params), setup.seed, registry.varies.astype(np.float64))
     some = np.linspace(0, len(x) - 1, min(len(x), _MOST_TARGETS)).astype(np.int64)
     variances = np.maximum(fused.variance[some] - noise, np.finfo(np.float64).tiny)
-    found = variance_reductions(kernel, params, x, x[some], around, fused.covariances, variances, noise)
-    return np.asarray(found / variances.mean())
+    per_target = variance_reductions(kernel, params, x, x[some], around, fused.covariances, variances, noise)
+    return np.asarray(per_target / variances.mean())
 
 
 def suggestions_csv(outcome: GPOutcome) -> bytes:

@@ -172,11 +172,11 @@ class SEC(FusionStrategy):
     ) -> Conversation[tuple[Retraining, list[str]]]:
         """Ask the sites of clusters of several for their rows, and fit a model to those of each; name who kept them."""
         labels = clusters.labels
-        asked = _asked_for_rows(learners, labels, everybody=bool(truth))
-        if not asked:
+        sites = _asked_for_rows(learners, labels, everybody=bool(truth))
+        if not sites:
             return Retraining.none(len(labels)), []
         rows: dict[str, Rows] = yield Tell(
-            dict.fromkeys(asked, Pool(self.settings.standardize)), check=check_rows(learners)
+            dict.fromkeys(sites, Pool(self.settings.standardize)), check=check_rows(learners)
         )
         if not rows:
             return Retraining.none(len(labels)), []

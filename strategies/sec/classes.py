@@ -133,10 +133,10 @@ def held_out_scores(asks: Mapping[str, Predict], answers: Mapping[str, Errors]) 
 
 def held_out_arrays(answers: Mapping[str, Errors]) -> dict[str, Shaped[np.ndarray, "..."]]:
     """Return confusion matrix and reliability on the rows that learners held out, summed over the learners."""
-    told = [answer for answer in answers.values() if answer.confusion.size and answer.reliability.size]
-    if not told:
+    measured = [answer for answer in answers.values() if answer.confusion.size and answer.reliability.size]
+    if not measured:
         return {}
     return {
-        "confusion": np.sum([answer.confusion for answer in told], axis=0),
-        "reliability": np.sum([answer.reliability for answer in told], axis=0),
+        "confusion": np.sum([answer.confusion for answer in measured], axis=0),
+        "reliability": np.sum([answer.reliability for answer in measured], axis=0),
     }

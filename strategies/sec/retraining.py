@@ -57,12 +57,12 @@ class Retraining:
         """Return what `retraining_of` reads: who sent rows, and the model of each cluster that has one."""
         if not self.models:
             return {}
-        found: dict[str, Shaped[np.ndarray, "..."]] = {"rows_pooled": self.pooled}
+        arrays: dict[str, Shaped[np.ndarray, "..."]] = {"rows_pooled": self.pooled}
         for cluster in range(int(labels.max(initial=-1)) + 1):
             pooled = self.among(~learners.newcomer & (labels == cluster))
             if pooled.any():
-                found[f"retrained_{cluster}"] = self.models[pooled.tobytes()]
-        return found
+                arrays[f"retrained_{cluster}"] = self.models[pooled.tobytes()]
+        return arrays
 
 
 def retrain(

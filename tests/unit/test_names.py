@@ -1,17 +1,21 @@
-"""Every name that a function reads is defined in it, around it, in its module, or built in.
+"""Every name that a function reads is defined in it, around it, in its module, or built in; variables are nouns.
 
-Ruff's rule for that (F821) is off: it takes the dimensions of jaxtyping's annotations for names. mypy reads the product
-alone.
+Ruff's rule for the first (F821) is off: it takes the dimensions of jaxtyping's annotations for names. mypy reads the
+product alone.
 """
 
 from __future__ import annotations
 
+import ast
 import builtins
 from collections.abc import Iterator
 from symtable import SymbolTable, symtable
 
 from tests.support.documentation import ROOT
 from tests.unit.test_rooms import ARROWS
+
+# Words that say what has happened to a thing, and not what it is.
+_NO_NOUNS = {"asked", "drawn", "found", "given", "kept", "made", "shown", "there", "told"}
 
 _BUILT_IN = {*vars(builtins), "__file__", "__name__", "__doc__", "__path__", "__spec__"}
 
@@ -62,3 +66,39 @@ class C:
         return y
 """
     assert [line.split(" reads ")[1].split(",")[0] for line in undefined(source, "m.py")] == ["gone", "y"]
+
+
+def participles(source: str, name: str) -> list[str]:
+    """Variables and parameters of a module whose name is no noun, each with file and line; fields do not count."""
+    module = ast.parse(source)
+    fields = {
+        id(each.target)
+        for scope in ast.walk(module)
+        if isinstance(scope, ast.ClassDef)
+        for each in scope.body
+        if isinstance(each, ast.AnnAssign)
+    }
+    variables = {
+        (node.lineno, node.id if isinstance(node, ast.Name) else node.arg)
+        for node in ast.walk(module)
+        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        if id(node) not in fields
+    }
+    return [f"{name}:{line}: {each} is no noun" for line, each in sorted(variables) if each in _NO_NOUNS]
+
+
+def test_variables_are_nouns() -> None:
+    paths = [path for room in ARROWS for path in sorted((ROOT / room).rglob("*.py"))]
+    wrong = [each for path in paths for each in participles(path.read_text("utf-8"), str(path.relative_to(ROOT)))]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_counts_as_a_participle() -> None:
+    source = """
+class C:
+    kept: bool
+    def given(self, told):
+        found = [made for made in self.shown]
+        return lambda drawn: found
+"""
+    assert [line.split()[1] for line in participles(source, "m.py")] == ["told", "found", "made", "drawn"]

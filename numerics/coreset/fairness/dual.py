@@ -171,8 +171,8 @@ def duals_of(prices: _Prices, bounds: Bounds) -> _Duals:
     [[[0.0], [2.0]], [[0.0], [0.0]]]
     """
     if bounds.members is not None:
-        found = [bounds.dearest(each)[1:] for each in prices.T]
-        return np.stack([np.stack(each, axis=1) for each in zip(*found, strict=True)])
+        values = [bounds.dearest(each)[1:] for each in prices.T]
+        return np.stack([np.stack(each, axis=1) for each in zip(*values, strict=True)])
     order = np.argsort(-prices, axis=0, kind="stable")
     filled = bounds.low.sum() + np.cumsum((bounds.high - bounds.low)[order], axis=0)
     last = np.minimum((filled < 1).sum(axis=0), len(prices) - 1)

@@ -158,10 +158,10 @@ def corrected(own: Int64[np.ndarray, "H k"], corrections: Int64[np.ndarray, "H k
     >>> corrected(np.array([[4, 0, 1]]), np.array([[2, 1, -3]]))
     array([[5, 0, 0]])
     """
-    wanted, given = np.maximum(-corrections, 0), np.maximum(corrections, 0)
+    wanted, supply = np.maximum(-corrections, 0), np.maximum(corrections, 0)
     taken = np.minimum(wanted, own)
-    before = np.cumsum(given, axis=1) - given
-    return np.asarray(own - taken + np.clip(taken.sum(axis=1, keepdims=True) - before, 0, given))
+    before = np.cumsum(supply, axis=1) - supply
+    return np.asarray(own - taken + np.clip(taken.sum(axis=1, keepdims=True) - before, 0, supply))
 
 
 def _rounded_shares(masses: Float64[np.ndarray, "k"], total: int) -> Int64[np.ndarray, "k"]:

@@ -16,5 +16,5 @@ def figures(report: Report, arrays: Arrays) -> list[Figure]:
     """Draw the parts of a table with several rows, else the clusters of the run."""
     if is_table(report):
         return table_figures(report)
-    drawn = (each(report, arrays) for each in (clusters, profile, balance, price))
-    return [figure for figure in drawn if figure is not None]
+    images = (each(report, arrays) for each in (clusters, profile, balance, price))
+    return [figure for figure in images if figure is not None]

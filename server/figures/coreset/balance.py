@@ -76,8 +76,16 @@ class Shares:
             low, high = arrays["bounds"][:, frequent] / of_all
         outside = np.maximum(low * fair - counts, counts - high * fair) > _ROUNDING
         far_first = np.argsort(-np.nan_to_num(np.abs(ratio - 1), nan=-1.0).max(axis=1), kind="stable")
-        kept = np.sort(far_first[: _most_clusters(len(frequent))])
-        return cls(names[frequent], kept, sizes[kept], of_all, ratio[kept], np.stack([low, high]), outside[kept])
+        clusters = np.sort(far_first[: _most_clusters(len(frequent))])
+        return cls(
+            names[frequent],
+            clusters,
+            sizes[clusters],
+            of_all,
+            ratio[clusters],
+            np.stack([low, high]),
+            outside[clusters],
+        )
 
 
 def balance(report: Report, arrays: Arrays) -> Figure | None:

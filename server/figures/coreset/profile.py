@@ -44,10 +44,10 @@ def _farthest(apart: Float64[np.ndarray, "n m"], axis: int, most: int) -> np.nda
 def _draw(
     axes: Axes, arrays: Arrays, apart: Float64[np.ndarray, "k d"], clusters: np.ndarray, columns: np.ndarray
 ) -> None:
-    shown = apart[np.ix_(clusters, columns)]
+    cells = apart[np.ix_(clusters, columns)]
     axes.grid(visible=False)
-    image = axes.imshow(shown, cmap="PuOr_r", vmin=-_DARKEST, vmax=_DARKEST, aspect="auto")
-    for (row, column), value in np.ndenumerate(shown):
+    image = axes.imshow(cells, cmap="PuOr_r", vmin=-_DARKEST, vmax=_DARKEST, aspect="auto")
+    for (row, column), value in np.ndenumerate(cells):
         if np.isfinite(value):
             mean = arrays["profile_mean"][clusters[row], columns[column]]
             color = "white" if abs(value) > 0.7 * _DARKEST else "black"

@@ -17,6 +17,6 @@ def figures(report: Report, arrays: Arrays) -> list[Figure]:
     """Draw the parts of a table with several rows, else the predictions and the model of the run."""
     if is_table(report):
         return table_figures(report)
-    drawn = (each(report, arrays) for each in (predictions, calibration, fewer, experts, fit, inputs))
+    images = (each(report, arrays) for each in (predictions, calibration, fewer, experts, fit, inputs))
     classes = classification_figures(arrays, "at the query points", "the experts together")
-    return [*classes, *(figure for figure in drawn if figure is not None)]
+    return [*classes, *(figure for figure in images if figure is not None)]

@@ -16,7 +16,7 @@ def figures(report: Report, arrays: Arrays) -> list[Figure]:
     """Draw the curves of a table with several rows, else the clustering and the errors of the run."""
     if is_table(report):
         return table_figures(report)
-    drawn = (each(report, arrays) for each in (similarity, embedding, errors, gap, eigenvalues))
+    images = (each(report, arrays) for each in (similarity, embedding, errors, gap, eigenvalues))
     where = "on the center's test rows" if "log_loss_test_cluster" in report.metrics else "that the learners held out"
     classes = classification_figures(arrays, where, "every learner with its cluster")
-    return [*(figure for figure in drawn if figure is not None), *classes]
+    return [*(figure for figure in images if figure is not None), *classes]

@@ -113,7 +113,7 @@ def test_frames_by_site() -> None:
     assert simulated_sites(text).names == ("north", "south")
     assert columns == [[2.0, 3.0, 5.0], [1.0, 2.0, 4.0]]
     assert data_of(dict(FRAMES))[0] == text, "equal data, equal name"
-    assert made.kept.keys() == {"data"}
+    assert made.tables.keys() == {"data"}
 
 
 def test_a_list_of_columns_by_name() -> None:
@@ -126,20 +126,20 @@ def test_a_folder_and_paths_by_site(tmp_path: Path) -> None:
     for name, frame in FRAMES.items():
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     text, columns, made = data_of(tmp_path)
-    assert (text, made.kept) == (str(tmp_path), {})
+    assert (text, made.tables) == (str(tmp_path), {})
     paths = {"b": tmp_path / "north.csv", "a": str(tmp_path / "south.csv")}
     text, by_path, made = data_of(paths)
     assert paths_by_site(text) == {name: str(path) for name, path in paths.items()}
-    assert (by_path, made.kept) == (columns[::-1], {})
+    assert (by_path, made.tables) == (columns[::-1], {})
     assert data_of({"north": FRAMES["north"], "south": tmp_path / "south.csv"})[1] == columns
 
 
 def test_functions() -> None:
     text, columns, made = data_of(load_of, sites=2)
-    assert (text, made.kept) == (f"{__name__}:load_of", {})
+    assert (text, made.tables) == (f"{__name__}:load_of", {})
     assert columns == [[1.0, 2.0, 4.0], [2.0, 3.0, 5.0]]
     text, of_lambda, made = data_of(lambda place, n_sites: load_of(place, n_sites), sites=2)
-    assert (of_lambda, list(made.kept)) == (columns, ["data"])
+    assert (of_lambda, list(made.tables)) == (columns, ["data"])
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_rows_of_the_center() -> None:
     settings = made.request.settings
     assert load({"data": settings["gp.queries"]}).columns["x"].tolist() == [1.0, 2.0, 4.0]
     assert settings["test"] == str(Path("rows.csv").absolute())
-    assert sorted(made.kept) == ["data", "gp.queries"]
+    assert sorted(made.tables) == ["data", "gp.queries"]
 
 
 def test_tables_without_pyarrow_stay_in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
