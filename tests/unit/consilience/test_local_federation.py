@@ -130,7 +130,7 @@ def pretend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, code in {"flower-superlink": SUPERLINK, "flower-supernode": SUPERNODE}.items():
         write_program(programs / name, code)
     real = flower_programs.environment
-    monkeypatch.setattr(flower_programs, "environment", lambda: {**real(), "PATH": str(programs)})
+    monkeypatch.setattr(flower_programs, "environment", lambda n=1: {**real(n), "PATH": str(programs)})
     return programs
 
 
