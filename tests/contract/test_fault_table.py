@@ -348,7 +348,7 @@ def _general(line: str, bench: Bench) -> str:
 
 def table(benches: Mapping[str, Bench]) -> str:
     """Fault x protocol x what happened."""
-    protocols = [f"[{name}]({name}.md#a-site-that-fails)" for name in benches]
+    protocols = [f"[{name}]({name}-reference.md#a-site-that-fails)" for name in benches]
     rows = [["what happens", *protocols, "what the report says, or the run's line"]]
     rows.append(["---"] * len(rows[0]))
     for trouble in TROUBLES[1:]:

@@ -76,7 +76,7 @@ def exact(folder: Path) -> Run:
     """Patients, whose rows move the centers and are assigned by prices."""
     files = coreset_sites.write_world(folder / "files", coreset_sites.patients(60, groups=3, equal=False))
     chosen: dict[str, Any] = {"coreset__assignment": "exact", "coreset__price_rounds": 2, "coreset__gap": 1e-9}
-    chosen |= {"coreset__refine": 1}
+    chosen |= {"coreset__refine": 1, "coreset__alone": True}
     return Run(
         *coreset_sites.deployed_sites(folder, files, coreset__size=6, coreset__k=2, coreset__restarts=1, **chosen)
     )
@@ -97,6 +97,17 @@ def large(folder: Path) -> Run:
     files = gp_sites.write_files(folder / "files", parts, gp_sites.points(6))
     chosen: dict[str, Any] = {"gp__candidates": 2, "gp__fit_rounds": 1, "gp__max_expert_rows": 60, "gp__local": 50}
     return Run(*gp_sites.deployed_sites(folder, files, **chosen))
+
+
+def graded(folder: Path) -> Run:
+    """Wells whose outcome is one of two classes."""
+
+    def of_classes(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.assign(grade=np.where(frame["grade"] > 300, "rich", "poor"))
+
+    parts = gp_sites.split_over_sites(of_classes(gp_sites.soundings(80)), "random")
+    files = gp_sites.write_files(folder / "files", parts, of_classes(gp_sites.points(6)))
+    return Run(*gp_sites.deployed_sites(folder, files, gp__candidates=2, gp__fit_rounds=1))
 
 
 RUNS: dict[str, Callable[[Path], Run]] = {
@@ -120,6 +131,7 @@ RUNS: dict[str, Callable[[Path], Run]] = {
     "coreset, exact": exact,
     "gp, network": network,
     "gp, large sites": large,
+    "gp, classes": graded,
 }
 OF_PREDICTIONS = {
     "bc3e.Predict",
