@@ -57,9 +57,11 @@ def closure(requirements: Iterable[str]) -> set[str]:
 
 @cache
 def megabytes(name: str) -> float:
+    """What it takes once pip has compiled it, which here it may not be: compiled, a module takes its own size again."""
     own = distribution(name)
-    paths = [own.locate_file(file) for file in own.files or ()]
-    return sum(path.stat().st_blocks for path in map(ROOT.joinpath, map(str, paths)) if path.is_file()) * 512 / 2**20
+    paths = [ROOT / str(own.locate_file(file)) for file in own.files or () if file.suffix != ".pyc"]
+    blocks = (path.stat().st_blocks * (2 if path.suffix == ".py" else 1) for path in paths if path.is_file())
+    return sum(blocks) * 512 / 2**20
 
 
 @pytest.fixture(scope="module")
