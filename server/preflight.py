@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from clients.data import DataError
-from clients.data.columns import Tables, check_sites, of_each, one_error
+from clients.data.columns import Tables, check_sites, of_each, read_all
 from clients.data.preparation import prepare
 from clients.data.simulated_sites import SimulatedSites, simulated_sites
 from clients.data.source import without_notes
@@ -221,17 +221,10 @@ def check_rows(sites: SimulatedSites, protocol: str, config: Mapping[str, Any]) 
     if predicts_new_rows(config) and config["missing"] == "impute":  # medians are in the sites' kept models
         return
     room = registry.room(protocol, "shard")
-    check, errors = getattr(room, "check_rows", room.open_shard), {}
+    configs = {name: sites.config(place, len(sites.names), config) for place, name in enumerate(sites.names)}
+    sources = dict(zip(sites.names, map(str, sites.paths or sites.names), strict=True))
     with without_notes():  # each site's own log has them
-        for place, name in enumerate(sites.names):
-            try:
-                check(sites.config(place, len(sites.names), config))
-            except DataError as error:
-                errors[name] = error
-    if errors:
-        raise one_error(
-            errors, {name: str(path) for name, path in zip(sites.names, sites.paths or sites.names, strict=True)}
-        )
+        read_all(configs, getattr(room, "check_rows", room.open_shard), sources)
 
 
 def _no_data(plan: RunPlan) -> SettingError:

@@ -33,11 +33,11 @@ def of_each(tables: Tables, read: Callable[[Table], T]) -> dict[str, T]:
     DataError
         If `read` raises one.
     """
-    return _read_all(tables, read, {name: table.source for name, table in tables.items()})
+    return read_all(tables, read, {name: table.source for name, table in tables.items()})
 
 
-def _read_all(values: Mapping[str, S], read: Callable[[S], T], sources: Mapping[str, str]) -> dict[str, T]:
-    """Return the result of `read` for each value; `sources` as in `one_error`."""
+def read_all(values: Mapping[str, S], read: Callable[[S], T], sources: Mapping[str, str]) -> dict[str, T]:
+    """Return the result of `read` for each value; errors are raised as one, `sources` as in `one_error`."""
     results, errors = {}, {}
     for name, value in values.items():
         try:
@@ -144,7 +144,7 @@ def check_sites(sites: SimulatedSites, check: Callable[[Tables], None]) -> None:
 
 
 def _check_files(paths: Mapping[str, Path], check: Callable[[Tables], None]) -> None:
-    heads = _read_all(paths, read_head, {name: str(path) for name, path in paths.items()})
+    heads = read_all(paths, read_head, {name: str(path) for name, path in paths.items()})
     try:
         check(heads)
     except DataError as error:

@@ -134,7 +134,7 @@ def _read_rows(data: str, config: Mapping[str, object], whole: bool) -> Table:
 
 
 def _prepared(table: Table, config: Mapping[str, object]) -> Table:
-    """Prepare a table; what was done goes to the site's own log. Of new rows, the kept model knows the medians."""
+    """Prepare a table; what was done goes to the site's own log. New rows get the medians of the saved model later."""
     if predicts_new_rows(config):
         return prepare_new_rows(table, config, {})
     done = prepare(table, config)
@@ -145,7 +145,7 @@ def _prepared(table: Table, config: Mapping[str, object]) -> Table:
 
 @contextmanager
 def without_notes() -> Iterator[None]:
-    """Keep what was prepared out of the log: for who looks at the data of sites before a run."""
+    """Keep notes on preparation out of the log, for a look at the data of sites before a run."""
     level = logger.level
     logger.setLevel(logging.WARNING)
     try:

@@ -201,6 +201,26 @@ class Validate(Agreed, answer=Errors):
 
 
 @dataclass(frozen=True)
+class LeftOut(Agreed):
+    """The beginning of every ask about rows that are predicted without themselves.
+
+    Attributes
+    ----------
+    kernel : str
+        As in `Survey`.
+    theta : ndarray
+        The hyperparameters.
+    """
+
+    kernel: str
+    theta: Float64[np.ndarray, "p"]
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1}
+
+
+@dataclass(frozen=True)
 class Residuals(Payload, summed=True):
     """To the center: how far the site's outputs are from what its other rows predict.
 
@@ -220,23 +240,8 @@ class Residuals(Payload, summed=True):
 
 
 @dataclass(frozen=True)
-class Calibrate(Agreed, answer=Residuals):
-    """To sites, once, with the last ask: asks for the sizes of the residuals that the hyperparameters leave.
-
-    Attributes
-    ----------
-    kernel : str
-        As in `Survey`.
-    theta : ndarray
-        The hyperparameters.
-    """
-
-    kernel: str
-    theta: Float64[np.ndarray, "p"]
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1}
+class Calibrate(LeftOut, answer=Residuals):
+    """To sites, once, with the last ask: asks for the sizes of the residuals that the hyperparameters leave."""
 
 
 @dataclass(frozen=True)
@@ -257,23 +262,8 @@ class Losses(Payload, summed=True):
 
 
 @dataclass(frozen=True)
-class Sharpen(Agreed, answer=Losses):
-    """To sites, once, with the last ask, where outputs are classes: asks how sure probabilities may be.
-
-    Attributes
-    ----------
-    kernel : str
-        As in `Survey`.
-    theta : ndarray
-        The hyperparameters.
-    """
-
-    kernel: str
-    theta: Float64[np.ndarray, "p"]
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1}
+class Sharpen(LeftOut, answer=Losses):
+    """To sites, once, with the last ask, where outputs are classes: asks how sure probabilities may be."""
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from jaxtyping import Float64
 from numerics.coreset.fairness.apportionment import PointMasses
 from protocols.coreset.payloads import Compare, Compared
 from protocols.wire.payload import PayloadError
-from strategies.conversation import Check, Conversation, Tell
+from strategies.conversation import Check, Conversation
 from strategies.coreset.outcome import CoresetOutcome
-from strategies.coreset.sums import CheckOf
-from strategies.secure_aggregation import Masking, Total, as_answer
+from strategies.coreset.sums import CheckOf, sum_answers
+from strategies.secure_aggregation import Masking
 
 _ROUNDING = 0.02
 """Largest relative error of what follows from sums of three digits."""
@@ -56,13 +56,8 @@ def ask_alone(
             sizes=sizes,
             alpha=outcome.fairness.alpha,
         )
-    check_of = _check(outcome)
-    if masking is not None:
-        total = yield from masking.total(asks, Compared.nothing())
-        as_answer(total, check_of({total.name: total.sites}))
-        return total.sum
-    answers = yield Tell(asks, check=check_of({site: (site,) for site in asks}), needed=False)
-    return Total.of(answers).sum if answers else Compared.nothing()
+    total = yield from sum_answers(asks, Compared.nothing(), _check(outcome), masking, needed=False)
+    return total.sum
 
 
 def _check(outcome: CoresetOutcome) -> CheckOf:

@@ -23,6 +23,7 @@ def sum_answers(
     *,
     attempts: int = 1,
     measure: Mapping[str, float] | None = None,
+    needed: bool = True,
 ) -> Conversation[Total[Sum]]:
     """Ask the sites, and return the sum of their answers: the same with masks and without, bit for bit.
 
@@ -40,6 +41,8 @@ def sum_answers(
         Number of times that a site is asked without masks.
     measure : Mapping[str, float], optional
         As of `strategies.conversation.Tell`.
+    needed : bool
+        As of `strategies.conversation.Tell`, without masks.
 
     Returns
     -------
@@ -55,5 +58,5 @@ def sum_answers(
     for _ in range(attempts):
         missing = {site: ask for site, ask in asks.items() if site not in answers}
         if missing:
-            answers |= yield Tell(missing, check=check, measure=measure or {})
+            answers |= yield Tell(missing, check=check, measure=measure or {}, needed=needed)
     return Total.of(answers) if answers else Total(zero, ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from jaxtyping import Int64
@@ -11,8 +11,9 @@ from numerics.gp.calibration import BINS
 from numerics.gp.dirichlet import SHARPNESS, best_sharpness
 from numerics.shared.classes import SMALLEST_PROBABILITY
 from numerics.shared.exact_sum import exact_sum
-from protocols.gp.payloads import Calibrate, Losses, Residuals, Sharpen
+from protocols.gp.payloads import Calibrate, LeftOut, Losses, Residuals, Sharpen
 from protocols.wire.payload import PayloadError
+from protocols.wire.vector_encoding import Sum
 from strategies.conversation import Check, Conversation, Tell
 from strategies.gp.model import Model
 from strategies.secure_aggregation import Masking, as_answer
@@ -31,19 +32,9 @@ def residual_counts(model: Model, masking: Masking | None = None) -> Conversatio
     masking : Masking, optional
         Secure aggregation: the center sees the sum over sites only.
     """
-    registry = model.registry
-    asks = {
-        site: Calibrate(**registry.agreement(site, model.max_rows), kernel=model.kernel, theta=model.fit.theta)
-        for site in registry.learning
-    }
-    rows = {site: registry.rows_of(site) for site in asks}
     nothing = Residuals(np.zeros(BINS, np.int64))
-    if masking is None:
-        answers: dict[str, Residuals] = yield Tell(asks, check=check_residuals(rows), needed=False)
-    else:
-        total = yield from masking.total(asks, nothing)
-        answers = as_answer(total, check_residuals({total.name: sum(rows[site] for site in total.sites)}))
-    counts: Int64[np.ndarray, "50"] = np.sum([nothing.counts, *(each.counts for each in answers.values())], axis=0)
+    answers = yield from _ask_left_out(model, Calibrate, nothing, check_residuals, masking)
+    counts: Int64[np.ndarray, "50"] = np.sum([nothing.counts, *(each.counts for each in answers)], axis=0)
     return counts
 
 
@@ -57,21 +48,31 @@ def sharpness(model: Model, masking: Masking | None = None) -> Conversation[floa
     masking : Masking, optional
         Secure aggregation: the center sees the sum over sites only.
     """
+    nothing = Losses(np.zeros(len(SHARPNESS)))
+    answers = yield from _ask_left_out(model, Sharpen, nothing, _check_losses, masking)
+    return best_sharpness(exact_sum([each.losses for each in answers])) if answers else 1.0
+
+
+def _ask_left_out(
+    model: Model,
+    kind: type[LeftOut],
+    nothing: Sum,
+    check_of: Callable[[Mapping[str, int]], Check],
+    masking: Masking | None,
+) -> Conversation[list[Sum]]:
+    """Ask all sites that learn once about rows left out; return their answers, or the one sum of masked ones."""
     registry = model.registry
     asks = {
-        site: Sharpen(**registry.agreement(site, model.max_rows), kernel=model.kernel, theta=model.fit.theta)
+        site: kind(**registry.agreement(site, model.max_rows), kernel=model.kernel, theta=model.fit.theta)
         for site in registry.learning
     }
     rows = {site: registry.rows_of(site) for site in asks}
-    nothing = Losses(np.zeros(len(SHARPNESS)))
     if masking is None:
-        answers: dict[str, Losses] = yield Tell(asks, check=_check_losses(rows), needed=False)
+        answers: dict[str, Sum] = yield Tell(asks, check=check_of(rows), needed=False)
     else:
         total = yield from masking.total(asks, nothing)
-        answers = as_answer(total, _check_losses({total.name: sum(rows[site] for site in total.sites)}))
-    if not answers:
-        return 1.0
-    return best_sharpness(exact_sum([each.losses for each in answers.values()]))
+        answers = as_answer(total, check_of({total.name: sum(rows[site] for site in total.sites)}))
+    return list(answers.values())
 
 
 def _check_losses(rows: Mapping[str, int]) -> Check:
