@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float64
 
-from clients.gp.classes import losses_by_sharpness
+from clients.gp.classes import losses_left_out
 from clients.gp.experts import (
     OwnUnits,
     Part,
@@ -60,7 +60,7 @@ def _log_losses(
         theta = _best(own, ask)
         answers = [_predict(each, points, theta, ask, as_they_are=as_they_are) for each in own.part.outputs]
         mean, variance = (np.column_stack(each) for each in zip(*answers, strict=True))
-        losses = losses_by_sharpness([own.part], ask.kernel, theta, _local(own.part, ask), own.latent)
+        losses = losses_left_out([own.part], ask.kernel, theta, _local(own.part, ask), own.latent)
         probabilities = class_probabilities(mean, variance, own.latent, best_sharpness(losses))
     places = places_of(classes, ask.classes)
     return log_losses(

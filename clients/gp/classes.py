@@ -1,24 +1,20 @@
-"""Classes at a site of gp: probabilities of rows that are predicted without themselves, and how sure they may be."""
+"""Classes at a site of gp: rows that are predicted without themselves, and how sure their probabilities may be."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
 from clients.gp.experts import Part, rows_left_out
-from numerics.gp.dirichlet import SHARPNESS, LatentUnits, class_probabilities
-from numerics.shared.classification import log_losses
-
-Probabilities = Callable[[float], Float64[np.ndarray, "n k"]]
-"""Class probabilities of rows by their sharpness."""
+from numerics.gp.dirichlet import SHARPNESS, LatentUnits, losses_by_sharpness
 
 
-def probabilities_left_out(
-    rows: Part, kernel: str, theta: tuple[float, ...], local: int, units: LatentUnits
-) -> tuple[Probabilities, Int64[np.ndarray, "n"]]:
-    """Predict the classes of an expert's rows without themselves; return probabilities, and the rows' own classes.
+def latent_left_out(
+    rows: Part, kernel: str, theta: tuple[float, ...], local: int
+) -> tuple[Float64[np.ndarray, "n k"], Float64[np.ndarray, "n k"], Int64[np.ndarray, "n"]]:
+    """Predict the latent functions at an expert's rows without these; return mean, variance, and the rows' classes.
 
     Of an expert of nearest rows (`local`), these are some of its rows.
 
@@ -35,22 +31,17 @@ def probabilities_left_out(
         known = each.noise[places] + np.exp(2 * theta[-1])
         means.append(each.y[places] - left_out.errors)
         variances.append(np.maximum(left_out.variances - known, 0.0))
-    mean, variance = np.column_stack(means), np.column_stack(variances)
-
-    def probabilities(sharpness: float) -> Float64[np.ndarray, "n k"]:
-        return class_probabilities(mean, variance, units, sharpness)
-
     # The output of the class that a row has is the surest.
     assert rows.noise is not None  # noqa: S101 - as above
-    return probabilities, rows.noise[places].argmin(axis=1)
+    return np.column_stack(means), np.column_stack(variances), rows.noise[places].argmin(axis=1)
 
 
-def losses_by_sharpness(
+def losses_left_out(
     experts: Sequence[Part], kernel: str, theta: tuple[float, ...], local: int, units: LatentUnits
 ) -> Float64[np.ndarray, "21"]:
     """Return the sum of the log losses of rows that are predicted without themselves, for each of `SHARPNESS`."""
     totals = np.zeros(len(SHARPNESS))
     for rows in experts:
-        probabilities, own = probabilities_left_out(rows, kernel, theta, local, units)
-        totals += [float(log_losses(probabilities(each), own).sum()) for each in SHARPNESS.tolist()]
+        mean, variance, own = latent_left_out(rows, kernel, theta, local)
+        totals += losses_by_sharpness(mean, variance, units, own)
     return totals

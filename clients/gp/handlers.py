@@ -13,7 +13,7 @@ from jaxtyping import Float64
 
 from clients.dispatch import answers
 from clients.gp.alone import errors_alone
-from clients.gp.classes import losses_by_sharpness, probabilities_left_out
+from clients.gp.classes import latent_left_out, losses_left_out
 from clients.gp.experts import (
     Part,
     best_fit_of,
@@ -33,7 +33,7 @@ from clients.gp.point_answers import PointSetup, class_by_class, predict_points,
 from clients.gp.shared_rows import shared_rows_of
 from clients.site import Site
 from numerics.gp.calibration import histogram
-from numerics.gp.dirichlet import LatentUnits
+from numerics.gp.dirichlet import LatentUnits, class_probabilities
 from numerics.gp.gates.network import Network
 from numerics.gp.likelihood import theta_bounds
 from numerics.gp.moments import moments_of
@@ -189,8 +189,8 @@ def _error_left_out(experts: list[Part], ask: Validate, theta: tuple[float, ...]
         return float(np.sum(np.square(np.concatenate(errors))))
     units, total = LatentUnits(ask.class_means, ask.y_scale), 0.0
     for rows in experts:
-        probabilities, own = probabilities_left_out(rows, ask.kernel, theta, local, units)
-        total += float(log_losses(probabilities(1.0), own).sum())
+        mean, variance, own = latent_left_out(rows, ask.kernel, theta, local)
+        total += float(log_losses(class_probabilities(mean, variance, units), own).sum())
     return total
 
 
@@ -297,7 +297,7 @@ def sharpen(ask: Sharpen, site: Site) -> Losses:
         raise SiteFault(Fault.MALFORMED_ASK, "the sharpness of amounts")
     local = nearest_of(rows_of(site, robust=ask.robust), ask)
     with single_threaded():
-        losses = losses_by_sharpness(experts, ask.kernel, theta, local, LatentUnits(ask.class_means, ask.y_scale))
+        losses = losses_left_out(experts, ask.kernel, theta, local, LatentUnits(ask.class_means, ask.y_scale))
     return Losses(rounded(losses))
 
 

@@ -27,6 +27,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.shared.classes import one_hot
+from numerics.shared.classification import log_losses
 
 CONCENTRATION = 0.2
 """Sum over the classes of the parameters that the Dirichlet distribution has without a label."""
@@ -130,6 +131,34 @@ def largest_squares(counts: Int64[np.ndarray, "m k"], units: LatentUnits) -> Flo
     pairs = zip(*_target_and_noise(len(units.means)), strict=True)
     without, with_class = (np.square(target - units.means) / noise for target, noise in pairs)
     return np.asarray((counts.sum(axis=1, keepdims=True) - counts) * without + counts * with_class)
+
+
+def losses_by_sharpness(
+    mean: Float64[np.ndarray, "n k"],
+    variance: Float64[np.ndarray, "n k"],
+    units: LatentUnits,
+    places: Int64[np.ndarray, "n"],
+) -> Float64[np.ndarray, "s"]:
+    """Return the sum of the log losses of rows for each of `SHARPNESS`.
+
+    Parameters
+    ----------
+    mean, variance, units
+        As of `class_probabilities`.
+    places : ndarray
+        ``(n,)`` the rows' own classes.
+
+    Examples
+    --------
+    A row that is predicted rightly is predicted better the surer probabilities are:
+
+    >>> units = latent_units(np.array([20, 20]))
+    >>> losses = losses_by_sharpness(np.array([[2.0, -2.0]]), np.zeros((1, 2)), units, np.array([0]))
+    >>> len(losses), bool(losses[0] > losses[-1])
+    (21, True)
+    """
+    each = [log_losses(class_probabilities(mean, variance, units, factor), places) for factor in SHARPNESS.tolist()]
+    return np.array([losses.sum() for losses in each])
 
 
 def best_sharpness(losses: Float64[np.ndarray, "s"]) -> float:

@@ -88,12 +88,17 @@ def class_process(
     stream: tuple[int, ...],
 ) -> Float64[np.ndarray, "t k"]:
     """Predict the classes of points by one Gaussian process a class, of all rows, as a site alone does."""
-    from numerics.gp.dirichlet import SHARPNESS, best_sharpness, class_probabilities, latent_outputs, latent_units
+    from numerics.gp.dirichlet import (
+        best_sharpness,
+        class_probabilities,
+        latent_outputs,
+        latent_units,
+        losses_by_sharpness,
+    )
     from numerics.gp.expert import Expert
     from numerics.gp.kernel_registry import kernel_of
     from numerics.gp.likelihood import fit_one
     from numerics.gp.moments import moments_of, units_of
-    from numerics.shared.classification import log_losses
 
     units, latent = units_of(moments_of(x, np.zeros(len(y)))), latent_units(np.bincount(y, minlength=k))
     rows, places, process = units.inputs(x), units.inputs(points), kernel_of(kernel, x.shape[1])
@@ -112,8 +117,5 @@ def class_process(
             own_means.append(column - left_out.errors)
             own_variances.append(np.maximum(left_out.variances - own - np.exp(2 * theta[-1]), 0.0))
     own_mean, own_variance = np.column_stack(own_means), np.column_stack(own_variances)
-    losses = [
-        log_losses(class_probabilities(own_mean, own_variance, latent, each), y).sum() for each in SHARPNESS.tolist()
-    ]
-    sharpness = best_sharpness(np.array(losses))
+    sharpness = best_sharpness(losses_by_sharpness(own_mean, own_variance, latent, y))
     return class_probabilities(np.column_stack(means), np.column_stack(variances), latent, sharpness)
