@@ -21,6 +21,7 @@ from clients.site import Site
 from numerics.gp.alone import MOST_POINTS, group_sums
 from numerics.gp.coarse_answers import FEWEST_ROWS, coarse
 from numerics.gp.dirichlet import best_sharpness, class_probabilities
+from numerics.gp.measurements import Measurements
 from numerics.gp.sketch import Sketch, features
 from numerics.shared.classes import align_probabilities, places_of
 from numerics.shared.classification import log_losses
@@ -38,34 +39,40 @@ def errors_alone(ask: PredictAlone, site: Site) -> ErrorsAlone:
     """Return the site's errors at the test points, by its own rows, units and hyperparameters."""
     _check(ask)
     rows = rows_of(site, robust=ask.robust)
+    losses_of = _log_losses if rows.classes else _squared_errors
     with single_threaded():
-        own = in_own_units(rows)
-        points = own.units.inputs(ask.points * ask.scale + ask.mean)
-        if rows.classes:
-            losses = _log_losses(own, rows.classes, points, ask, as_they_are=site.policy.trusts_center)
-        else:
-            theta = _best(own, ask)
-            mean, _ = _predict(own.part, points, theta, ask, as_they_are=site.policy.trusts_center)
-            outputs = mean * own.units.y_scale + own.units.y_mean
-            losses = np.square(ask.outputs - (outputs - ask.y_mean) / ask.y_scale)
+        losses = losses_of(rows, ask, as_they_are=site.policy.trusts_center)
     return ErrorsAlone(rounded(group_sums(losses, ask.groups)))
 
 
-def _log_losses(
-    own: OwnUnits, classes: tuple[str, ...], points: Float64[np.ndarray, "t d"], ask: PredictAlone, *, as_they_are: bool
-) -> Float64[np.ndarray, "t"]:
+def _squared_errors(rows: Measurements, ask: PredictAlone, *, as_they_are: bool) -> Float64[np.ndarray, "t"]:
+    """Return the squared errors at the test points, in the common units."""
+    own = in_own_units(rows)
+    mean, _ = _predict(own.part, _points(own, ask), _best(own, ask), ask, as_they_are=as_they_are)
+    outputs = mean * own.units.y_scale + own.units.y_mean
+    return np.square(ask.outputs - (outputs - ask.y_mean) / ask.y_scale)
+
+
+def _log_losses(rows: Measurements, ask: PredictAlone, *, as_they_are: bool) -> Float64[np.ndarray, "t"]:
     """Return the log losses of the test points, as if the site had one row more, which may be of any class."""
-    probabilities = np.ones((len(points), 1))
-    if own.latent is not None and len(classes) > 1:
-        theta = _best(own, ask)
+    probabilities = np.ones((len(ask.points), 1))
+    if len(rows.classes) > 1:  # there is nothing to fit to one class
+        own = in_own_units(rows)
+        assert own.latent is not None  # noqa: S101 - outputs of classes have these units
+        points, theta = _points(own, ask), _best(own, ask)
         answers = [_predict(each, points, theta, ask, as_they_are=as_they_are) for each in own.part.outputs]
         mean, variance = (np.column_stack(each) for each in zip(*answers, strict=True))
         losses = losses_left_out([own.part], ask.kernel, theta, _local(own.part, ask), own.latent)
         probabilities = class_probabilities(mean, variance, own.latent, best_sharpness(losses))
-    places = places_of(classes, ask.classes)
+    places = places_of(rows.classes, ask.classes)
     return log_losses(
-        align_probabilities(probabilities, places, len(ask.classes), len(own.part.y)), ask.outputs.astype(np.int64)
+        align_probabilities(probabilities, places, len(ask.classes), len(rows.y)), ask.outputs.astype(np.int64)
     )
+
+
+def _points(own: OwnUnits, ask: PredictAlone) -> Float64[np.ndarray, "t d"]:
+    """Return the test points in the site's own units."""
+    return own.units.inputs(ask.points * ask.scale + ask.mean)
 
 
 def _best(own: OwnUnits, ask: PredictAlone) -> tuple[float, ...]:
