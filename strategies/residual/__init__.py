@@ -38,7 +38,7 @@ __all__ = ["OutcomePredictions", "Residual", "ResidualOutcome", "Settings"]
 _TREE = "tree"
 _LEAF, _MANY, _ROWS_A_LEAF = 40, 100, 25
 """Default of the smallest leaf: 40 for 1000 to 4000 rows, a hundredth of more rows (with leaves of 40, trees fit the
-noise of 45,000 rows: docs/measurements.md), a twenty-fifth of fewer rows, 5 at least."""
+noise of 45,000 rows), a twenty-fifth of fewer rows, 5 at least."""
 
 
 class Residual(FusionStrategy):
