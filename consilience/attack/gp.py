@@ -26,6 +26,8 @@ _TOLERANCE = 0.0045
 """Half the width of a claim, as a share of a column's range."""
 _SHORTEST, _LONGEST = 1e-3, 1e4
 """Bounds of a length at a site."""
+_SLICE, _SURE = 0.003, 0.9
+"""Length in the column of a slice, and share of the variance from which its answer is about one row."""
 _RARE = 4
 """Most rows of a value whose outputs `likelihoods` looks for."""
 
@@ -260,13 +262,10 @@ def likelihoods(site: AttackedSite) -> Claims:
             f"{moments.features[column]} = {value:g}: the outputs of {n_rare} of {n} rows add up to {total:.6g}"
         )
         if n_rare == 1:
-            box = np.full(n_columns, np.nan)
-            box[column], box[-1] = value, total
-            boxes.append(box)
-    rows = np.array(boxes).reshape(-1, n_columns)
-    tolerance = _TOLERANCE * np.ptp(site.ranges, axis=0)
-    ends = [np.where(np.isnan(rows), sign * np.inf, rows + sign * tolerance) for sign in (-1, 1)]
-    return Claims(ends[0], ends[1], np.ones(len(rows), np.int64), notes)
+            # The covariances with the other columns are then the row's distance from their means.
+            others = means + n * moments.covariances[0][column] / ((high - low)[column] * (1 if value == high[column] else -1))
+            boxes.append(np.append(np.where(np.arange(len(means)) == column, value, others), total))
+    return _boxes(boxes, site, notes)
 
 
 def _outputs_of_value(site: AttackedSite, moments: Moments, column: int, n_rare: int) -> float | None:
@@ -305,11 +304,68 @@ def _outputs_of_value(site: AttackedSite, moments: Moments, column: int, n_rare:
     return total * deviation + n_rare * (float(moments.y_means[0]) - deviation)
 
 
+def slices(site: AttackedSite) -> Claims:
+    """Short lengths in one column and none that matter in the others: rows next to each other there are read alone."""
+    n_columns = site.ranges.shape[1]
+    boxes, n_points, run = [], 0, 0
+    while (center := _Center(site)).moments is not None:
+        d = len(center.moments.features)
+        column, part = run % d, run // d
+        run += 1
+        found = _slice(center, column, part)
+        n_points += center.n_points
+        for place, output in found:
+            box = np.full(n_columns, np.nan)
+            box[[column, -1]] = place, output
+            boxes.append(box)
+    return _boxes(boxes, site, [f"runs: {run}, points asked: {n_points}"])
+
+
+def _slice(center: _Center, column: int, part: int) -> list[tuple[float, float]]:
+    """Return value in the column, and output, of the rows that a run reads alone."""
+    assert center.moments is not None  # noqa: S101 - the caller has checked them
+    lengths = np.full(len(center.moments.features), _LONGEST)
+    lengths[column] = length = _SLICE
+    center.set_model(lengths, 1.0, 1e-3)
+    grid = np.zeros((int(8 / (2 * length)), len(lengths)))
+    grid[:, column] = np.random.default_rng(part).permutation(np.arange(len(grid))) * 2 * length - 4.0
+    found = []
+    for place in np.array_split(grid, len(grid) // 8):
+        answer = center.predict(place)
+        if answer is None:
+            break
+        hit = np.flatnonzero(answer.explained[0] > 0)
+        if not len(hit):
+            continue
+        step = length * np.sqrt(np.maximum(-np.log(answer.explained[0][hit]), 0.0))
+        around = np.repeat(place[hit], 2, axis=0)
+        around[:, column] += np.column_stack([step, -step]).ravel()
+        answer = center.predict(around)
+        if answer is None:
+            break
+        explained = answer.explained[0].reshape(-1, 2)
+        best = 2 * np.arange(len(hit)) + explained.argmax(axis=1)
+        for each in best[explained.max(axis=1) > _SURE]:
+            x = around[each, column] * center.units.scale[column] + center.units.mean[column]
+            y = answer.mean[0][each] / np.sqrt(answer.explained[0][each]) * center.units.y_scale + center.units.y_mean
+            found.append((float(x), float(y)))
+    return found
+
+
+def _boxes(boxes: list[Float64[np.ndarray, "q"]], site: AttackedSite, notes: list[str]) -> Claims:
+    """Claim that one row lies in each box: at these values, anywhere in the columns where there is none."""
+    rows = np.array(boxes).reshape(-1, site.ranges.shape[1])
+    tolerance = _TOLERANCE * np.ptp(site.ranges, axis=0)
+    ends = [np.where(np.isnan(rows), sign * np.inf, rows + sign * tolerance) for sign in (-1, 1)]
+    return Claims(ends[0], ends[1], np.ones(len(rows), np.int64), notes)
+
+
 ATTACKS: Mapping[str, Attack] = {
     "isolation": isolation,
     "plausible": plausible,
     "neighbors": neighbors,
     "surroundings": surroundings,
     "likelihoods": likelihoods,
+    "slices": slices,
 }
 """By name (`consilience.attack.interface`)."""
