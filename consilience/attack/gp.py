@@ -26,7 +26,7 @@ _TOLERANCE = 0.0045
 """Half the width of a claim, as a share of a column's range."""
 _SHORTEST, _LONGEST = 1e-3, 1e4
 """Bounds of a length at a site."""
-_SLICE, _SURE = 0.003, 0.9
+_SLICE, _SURE = 0.006, 0.97
 """Length in the column of a slice, and share of the variance from which its answer is about one row."""
 _RARE = 4
 """Most rows of a value whose outputs `likelihoods` looks for."""
@@ -242,7 +242,10 @@ def neighbors(site: AttackedSite) -> Claims:
 
 
 def likelihoods(site: AttackedSite) -> Claims:
-    """Lengths of nothing in a column of two values: the likelihood tells the sum of the outputs of the rarer value."""
+    """The likelihood of lengths of nothing in a column of two values tells the sum of the outputs of the rarer value.
+
+    Where one row has it, the covariances tell its other inputs.
+    """
     n_columns = site.ranges.shape[1]
     moments = site.ask(Survey(_MAX_ROWS, "se", fit=False)) if site.start_run() else None
     if not isinstance(moments, Moments) or len(moments.counts) > 1:
@@ -255,7 +258,7 @@ def likelihoods(site: AttackedSite) -> Claims:
     for column in np.flatnonzero(two_values):
         n_high = round(n * share[column])
         n_rare, value = min((n_high, high[column]), (n - n_high, low[column]))
-        total = _outputs_of_value(site, moments, int(column), n_rare) if n_rare <= _RARE else None
+        total = _outputs_of_value(site, moments, int(column), n_rare) if 1 <= n_rare <= _RARE else None
         if total is None:
             continue
         notes.append(
@@ -263,7 +266,9 @@ def likelihoods(site: AttackedSite) -> Claims:
         )
         if n_rare == 1:
             # The covariances with the other columns are then the row's distance from their means.
-            others = means + n * moments.covariances[0][column] / ((high - low)[column] * (1 if value == high[column] else -1))
+            others = means + n * moments.covariances[0][column] / (
+                (high - low)[column] * (1 if value == high[column] else -1)
+            )
             boxes.append(np.append(np.where(np.arange(len(means)) == column, value, others), total))
     return _boxes(boxes, site, notes)
 
@@ -354,7 +359,7 @@ def _slice(center: _Center, column: int, part: int) -> list[tuple[float, float]]
 
 def _boxes(boxes: list[Float64[np.ndarray, "q"]], site: AttackedSite, notes: list[str]) -> Claims:
     """Claim that one row lies in each box: at these values, anywhere in the columns where there is none."""
-    rows = np.array(boxes).reshape(-1, site.ranges.shape[1])
+    rows = np.unique(np.array(boxes).reshape(-1, site.ranges.shape[1]), axis=0)
     tolerance = _TOLERANCE * np.ptp(site.ranges, axis=0)
     ends = [np.where(np.isnan(rows), sign * np.inf, rows + sign * tolerance) for sign in (-1, 1)]
     return Claims(ends[0], ends[1], np.ones(len(rows), np.int64), notes)
