@@ -31,7 +31,7 @@ def raises_error(with_it: Float64[np.ndarray, "m"], without: Float64[np.ndarray,
     Examples
     --------
     >>> residual = np.tile([1.0, -1.0, 0.5, -0.5], 5)
-    >>> raises_error(3 * residual, residual), raises_error(1.15 * residual, residual)
+    >>> raises_error(3 * residual, residual), raises_error(1.1 * residual, residual)
     (True, False)
     """
     if len(without) < 2:
