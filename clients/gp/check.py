@@ -172,7 +172,7 @@ def _rare_lines(rows: Measurements, least: int) -> list[str]:
     """Return a line for each input of which some values count as others, since few rows have them."""
     moved = without_rare_inputs(rows.x, rows_that_hold(least, rows.person)) != rows.x
     return [
-        f"  {name}: values that few rows have, in {count} of {rows.n} rows, count as those of {least} rows or more, or as"
+        f"  {name}: values that few rows have, in {count} of {rows.n} rows, count as those of {least} rows, or as"
         " nearer ones"
         for name, count in zip(rows.features, moved.sum(axis=0).tolist(), strict=True)
         if count
