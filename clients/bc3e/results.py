@@ -74,7 +74,7 @@ def _rounded(
 ) -> Int64[np.ndarray, "levels"]:
     """Round numbers of right decisions, of so many, to multiples of a step or of a twentieth of the most decisions."""
     unit = max(step, int(of.max(initial=0)) // _PARTS) if step > 1 else 1
-    return np.minimum((right + unit // 2) // unit * unit, of)
+    return np.asarray(np.minimum((right + unit // 2) // unit * unit, of))
 
 
 def count_right(
