@@ -7,11 +7,11 @@ import tempfile
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from common.extras import require
 from common.results import PREDICT
-from common.settings import ConfigError, Settings, Value
+from common.settings import ConfigError, Value
 from consilience.data_check import DataCheck
 from consilience.errors import plain_errors
 from consilience.finished_run import Run
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from consilience.python_data import Data, Rows
     from consilience.run_request import RunRequest
+    from consilience.settings_classes import RunKeywords, Settings
 
 Engine = Literal["local", "flower"]
 
@@ -44,7 +45,7 @@ def run(
     output_dir: str | Path | None = None,
     resume_from: str | Path | None = None,
     progress: Progress = None,
-    **run_settings: Any,
+    **run_settings: Unpack[RunKeywords],
 ) -> Run:
     """Run a scenario, or a protocol on your own data.
 
