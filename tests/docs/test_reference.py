@@ -1,4 +1,4 @@
-"""Tables of the reference pages, and the stub of the settings, are those of the declarations (`make keys` writes them)."""
+"""The reference pages, and the stub of the settings, are those of the declarations (`make keys` writes them)."""
 
 from __future__ import annotations
 
