@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import warnings
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
@@ -120,6 +121,8 @@ def run(
         if engine == "flower":
             require("ray", 'engine="flower"')
         request = python_request(what, settings, data=data, sites=sites, rows=rows, keywords={**keywords, **where})
+        for note in request.request.plan.notes if request.request.plan and progress != "log" else ():
+            warnings.warn(note, stacklevel=3)  # of whoever called `run`
         with watch(progress, resumable=keep is None) as show:
             path = _run_by(engine, request, show, workers)
         result = Run(path, keep=request.tables)
