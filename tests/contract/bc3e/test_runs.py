@@ -14,6 +14,7 @@ import pytest
 from flwr.app import Context, Message, RecordDict
 
 import strategies.exchange
+from clients.data import DataError
 from clients.dispatch import handle
 from consilience.local_engine.grid import node_configs
 from numerics.bc3e.anderson import Weights
@@ -328,7 +329,7 @@ def test_clusterings_alone_start_from_random_tables(tmp_path: Path) -> None:
     """Without classifiers the uniform start is a saddle: ten random starts, of which the best tells groups apart."""
     write_clusterings(tmp_path / "data")
     own = {"protocol": "bc3e", "data": str(tmp_path / "data"), "bc3e__max_rounds": 30}
-    with pytest.raises(FusionError, match=r"no site holds a classifier: .*bc3e\.classes"):
+    with pytest.raises(DataError, match=r"no site has a column of class labels .*bc3e\.classes"):
         run(config(tmp_path, **own), 2)
     report, arrays = load(run(config(tmp_path, bc3e__classes=2, **own), 2))
     assert report.ledger["by_payload"]["bc3e.EStep"]["messages"] >= 2 * 10
