@@ -8,7 +8,7 @@ from jaxtyping import Float64, Int64
 from clients.coreset.rows import SummarizedRows
 from numerics.coreset.alone import squares_left_out
 from numerics.shared.distances import squared_distances
-from protocols.coreset.payloads import Compare, Compared
+from protocols.coreset.payloads import Compare, CostsAlone
 
 MOST_ROWS = 4000
 """Largest number of rows that are compared; of more, so many are drawn."""
@@ -16,7 +16,7 @@ _DIGITS = 3
 """Significant digits of a sum."""
 
 
-def compare_alone(rows: SummarizedRows, ask: Compare, rng: np.random.Generator) -> Compared:
+def compare_alone(rows: SummarizedRows, ask: Compare, rng: np.random.Generator) -> CostsAlone:
     """Return sums over the rows of their squared distances from centers that they had no part in.
 
     Parameters
@@ -40,9 +40,9 @@ def compare_alone(rows: SummarizedRows, ask: Compare, rng: np.random.Generator) 
         x[inside], group[inside] = scaled[own], rows.groups_of(block, mask)[own]
     alone = squares_left_out(x, group, len(rows.centers), ask.alpha, rng)
     if alone is None:
-        return Compared.nothing()
+        return CostsAlone.nothing()
     together = _joint_squares(x, group, rows.point[index].astype(np.int64), rows.centers, ask)
-    return Compared(
+    return CostsAlone(
         rows=len(index),
         alone=_coarse(max(0.0, alone.sum())),
         together=_coarse(together.sum()),

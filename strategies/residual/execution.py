@@ -16,16 +16,16 @@ from numerics.residual.limits import RANGES, prediction_limits
 from numerics.residual.rules import LearningResult, Rules, Split
 from numerics.shared.classification import SCORES
 from protocols.residual.payloads import (
-    Concluded,
     Fuse,
-    Fused,
+    FusionStep,
     KeepEnsemble,
     Lead,
+    NextResidual,
     Pass,
-    Passed,
+    Receipt,
     Residual,
-    Sealed,
     SealedAnswer,
+    SealedAsk,
     rounded,
 )
 from protocols.residual.plan import Plan
@@ -75,7 +75,7 @@ class PlanResult:
         Combination of the agents.
     trial : LearningResult or None
         Result of the course that chose p and the number of iterations, if there was one and the center knows it.
-    unkept : tuple of str
+    without_receipt : tuple of str
         Agents that have a part in the result and did not confirm that they stored their model.
     limits : tuple of float
         Least and greatest prediction of an answer that can be; empty if the center does not hold the outcome.
@@ -85,7 +85,7 @@ class PlanResult:
 
     result: LearningResult
     trial: LearningResult | None
-    unkept: tuple[str, ...]
+    without_receipt: tuple[str, ...]
     limits: tuple[float, ...] = ()
     y_test: Float64[np.ndarray, "n_test"] = field(default_factory=lambda: np.zeros(0))
 
@@ -116,7 +116,7 @@ def centered(plan: Plan, precision: str) -> Conversation[PlanResult]:
         attendance.note(asks, answers)
         plan.take(answers)
     assert plan.result is not None  # noqa: S101 - a plan without further asks has a result
-    return PlanResult(plan.result, plan.trial, plan.unkept, plan.limits, plan.y[plan.split.slices[2]])
+    return PlanResult(plan.result, plan.trial, plan.without_receipt, plan.limits, plan.y[plan.split.slices[2]])
 
 
 def _check_against(plan: Plan, asks: Mapping[str, Payload]) -> Check:
@@ -159,7 +159,7 @@ def relayed(
     # one to compare, and two to store; at the beginning one for bins.
     most = 2 * (rules.rounds + 1) * (2 * len(agents) + MOST_MISSES) + 4
     for _ in range(most):
-        reply: dict[str, Fused] = yield Tell({holder: ask}, check=_check_fused(agents, rules, split))
+        reply: dict[str, FusionStep] = yield Tell({holder: ask}, check=_check_fused(agents, rules, split))
         if holder not in reply:
             raise FusionError(
                 f"{holder}, which holds the outcome, gave no answer that could be used: the run cannot go on without it"
@@ -168,9 +168,9 @@ def relayed(
         for name in fused.refused:
             logger.warning("%s: its answer is of no use to %s, which has the reason in its log", name, holder)
         if not fused.agents:
-            return PlanResult(_result(fused, agents, split, rules), None, fused.unkept)
+            return PlanResult(_result(fused, agents, split, rules), None, fused.without_receipt)
         asks: dict[str, Payload] = {
-            name: Sealed(holder, body) for name, body in zip(fused.agents, fused.bodies, strict=True)
+            name: SealedAsk(holder, body) for name, body in zip(fused.agents, fused.bodies, strict=True)
         }
         if not fused.last:
             asks = attendance.present(asks)
@@ -190,11 +190,11 @@ def _are_scores(scores: Float64[np.ndarray, "w s"]) -> bool:
 
 
 def _check_fused(agents: tuple[str, ...], rules: Rules, split: Split) -> Check:
-    def check(site: str, answer: Fused) -> None:
+    def check(site: str, answer: FusionStep) -> None:
         def refuse(field: str, problem: str) -> None:
             raise PayloadError(answer.title(), field, problem)
 
-        names = {*answer.agents, *answer.refused, *answer.unkept, *answer.left_out}
+        names = {*answer.agents, *answer.refused, *answer.without_receipt, *answer.left_out}
         if len(answer.agents) != len(answer.bodies) or not names <= set(agents):
             refuse("agents", "are not those of the run, or there is not one body for each")
         _refuse_negative(answer, "train", "validation", "test", "curve", "parts")
@@ -231,7 +231,7 @@ def _refuse_negative(answer: Payload, *fields: str) -> None:
             raise PayloadError(answer.title(), name, "is a mean square or a log loss, and negative")
 
 
-def _check_passed(site: str, answer: Passed) -> None:
+def _check_passed(site: str, answer: NextResidual) -> None:
     _refuse_negative(answer, "train", "validation", "test", "step", "total")
 
 
@@ -239,7 +239,7 @@ _ROUNDING = 1e-6
 """Relative error of mean squares that cross the wire, and of their roots."""
 
 
-def _check_step(answer: Passed, train: float, reach: float, own: float, sender: str) -> None:
+def _check_step(answer: NextResidual, train: float, reach: float, own: float, sender: str) -> None:
     """Refuse mean squares of a turn in a ring that no step can leave (the triangle inequality).
 
     Parameters
@@ -272,7 +272,7 @@ def _check_step(answer: Passed, train: float, reach: float, own: float, sender: 
         raise PayloadError(answer.title(), "train", problem + whose)
 
 
-def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -> LearningResult:
+def _result(fused: FusionStep, agents: tuple[str, ...], split: Split, rules: Rules) -> LearningResult:
     return LearningResult(
         names=agents,
         algorithm=rules.algorithm,
@@ -322,11 +322,11 @@ def ring(
         split = split.without_validation
         course = yield from _Ring(holder, agents, y, split, rules.for_refit(*course.choice())).turns()
     result = course.result(last=trial is not None and rules.refit)
-    unkept: tuple[str, ...] = ()
+    without_receipt: tuple[str, ...] = ()
     if rules.keep:
-        unkept = yield from _keep(holder, course.conclusions(result), result, split.n_fit, rules)
+        without_receipt = yield from _keep(holder, course.conclusions(result), result, split.n_fit, rules)
     limits = () if y is None else prediction_limits(y - result.mean)
-    return PlanResult(result, trial, unkept, limits)
+    return PlanResult(result, trial, without_receipt, limits)
 
 
 def _keep(
@@ -343,7 +343,7 @@ def _keep(
         asks = {name: wanted[name] for name in sorted(unconfirmed)}
         answers: dict[str, Any] = yield Tell(asks)
         last = {name: answer[-1] if isinstance(answer, tuple) else answer for name, answer in answers.items()}
-        unconfirmed -= {name for name, answer in last.items() if isinstance(answer, Concluded) and answer.kept}
+        unconfirmed -= {name for name, answer in last.items() if isinstance(answer, Receipt) and answer.stored}
         if not unconfirmed - set(answers):  # a site that has no directory has none the second time either
             break
     return tuple(sorted(unconfirmed & {*parts, holder}))
@@ -397,14 +397,14 @@ class _Ring:
             raise FusionError(
                 f"{self.holder}, which holds the outcome, gave no answer that could be used: nothing can be learned"
             )
-        answer: Passed = reply[self.holder]
+        answer: NextResidual = reply[self.holder]
         self.body, self.receiver = answer.body, self.agents[0]
         # No outcome is farther from the mean than the root of the sum of squares.
         largest = float(np.sqrt(self.split.n_fit * answer.train + self.split.n_validation * answer.validation))
         self.reach = float(np.abs(prediction_limits(np.array([-largest, largest]))).max())
         return _errors(answer, self.split)
 
-    def _turn(self, turn: int, course: Course) -> Conversation[Passed | None]:
+    def _turn(self, turn: int, course: Course) -> Conversation[NextResidual | None]:
         """Ask one agent for its step; return None if it does not answer."""
         name = self.agents[turn]
         if self.residual is None and self.receiver != name:
@@ -416,7 +416,7 @@ class _Ring:
         ask = self._ask(sender, body, receiver, steps=self.rules.steps, number=course.iteration, agent=name)
         newest = course.curve[course.iteration]
 
-        def check(site: str, answer: Passed) -> None:
+        def check(site: str, answer: NextResidual) -> None:
             _check_passed(site, answer)
             _check_step(answer, float(newest[0]), self.reach, self.own[site], sender)
 
@@ -425,7 +425,7 @@ class _Ring:
             self.misses[name] += 1
             self.receiver = ""
             return None
-        answer: Passed = reply[name]
+        answer: NextResidual = reply[name]
         self.misses[name] = 0
         self.last, self.body, self.receiver, self.residual = name, answer.body, receiver, None
         return answer
@@ -462,5 +462,5 @@ class _Ring:
         )
 
 
-def _errors(answer: Passed, split: Split) -> Float64[np.ndarray, "3"]:
+def _errors(answer: NextResidual, split: Split) -> Float64[np.ndarray, "3"]:
     return split.mark_missing(np.array([answer.train, answer.validation, answer.test]))
