@@ -87,7 +87,7 @@ class _Round:
         Sites that hold shares of their secrets.
     secrets : Mapping[str, Shares]
         By site, the shares of its secrets, for each holder.
-    hidden : Mapping[str, Hidden]
+    hidden : Mapping[str, MaskedAnswer]
         By site, its masked answer, if it has answered.
     ask_words : tuple of str
         What the ask adds to the context of the masks.

@@ -193,7 +193,7 @@ class Boosted:
 
         Parameters
         ----------
-        alone : Mapping[str, Compared]
+        alone : Mapping[str, PredictionsAlone]
             Predictions of the agents by their own columns alone.
         """
         result, loss, (training, validation, _) = self.result(), self.loss, self.split.slices

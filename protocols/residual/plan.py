@@ -65,7 +65,7 @@ class Plan:
     >>> plan = Plan(("bank", "shop"), np.array([1.0, 2.0, 4.0, 5.0]), n_learn=3, rules=Rules(algorithm="average"))
     >>> list(plan.asks()), plan.split.n_fit
     (['bank', 'shop'], 3)
-    >>> plan.take({"bank": Fitted(np.zeros((3, 1)), np.ones((1, 1)))})
+    >>> plan.take({"bank": FittedValues(np.zeros((3, 1)), np.ones((1, 1)))})
     >>> plan.asks(), plan.result.beta
     ({}, array([1., 0.]))
     """

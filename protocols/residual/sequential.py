@@ -219,7 +219,7 @@ class Greedy(_CenterCourse):
 
         Parameters
         ----------
-        answer : Fitted or Tried
+        answer : FittedValues or TrialFit
             Answer to a `Show` or a `Try`.
         limits : tuple of float
             Least and greatest prediction, of which a try without predictions may consist.

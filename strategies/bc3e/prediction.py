@@ -38,7 +38,7 @@ class ClassPredictions:
 
     Attributes
     ----------
-    tallies : dict[str, Tally or Predicted]
+    tallies : dict[str, Tally or PredictionTally]
         Counts of right decisions, by site.
     instances : dict[str, int]
         Numbers of predicted instances, by site.

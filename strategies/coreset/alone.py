@@ -111,7 +111,8 @@ def paired_difference(compared: CostsAlone) -> dict[str, Float64[np.ndarray, "3"
     --------
     Of four rows, two cost 1 less together than alone, two as much:
 
-    >>> paired_difference(Compared(rows=4, alone=8.0, together=6.0, squares=2.0))["paired_cost_alone"].round(4).tolist()
+    >>> costs = CostsAlone(rows=4, alone=8.0, together=6.0, squares=2.0)
+    >>> paired_difference(costs)["paired_cost_alone"].round(4).tolist()
     [-0.5, 0.2887, 4.0]
     """
     n = compared.rows

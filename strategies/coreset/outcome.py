@@ -72,7 +72,7 @@ class CoresetOutcome:
         Increase of `bound` that better prices are expected to bring.
     lost : tuple of str
         Sites whose points were clustered, and which stopped answering.
-    compared : Compared
+    compared : CostsAlone
         Costs of rows left out, alone and together; of no rows if nobody was asked.
     """
 

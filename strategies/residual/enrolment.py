@@ -188,7 +188,7 @@ class Enrolment:
 
     Attributes
     ----------
-    answers : dict[str, Enrolled]
+    answers : dict[str, Holdings]
         Answer of each site, in order of name.
     agents : tuple of str
         Sites with columns to learn from.
@@ -215,7 +215,7 @@ class Enrolment:
 
         Parameters
         ----------
-        answers : Mapping[str, Enrolled]
+        answers : Mapping[str, Holdings]
             By site.
         center : EntityKeys or None
             Keys of the fusion center's outcomes; None if it has no outcomes.

@@ -186,7 +186,7 @@ def predict_at_holder(
     ----------
     earlier : Mapping[str, ndarray]
         As of `predict_at_center`.
-    answers : Mapping[str, Enrolled]
+    answers : Mapping[str, Holdings]
         By site, its answer about its present rows.
 
     Raises

@@ -28,7 +28,7 @@ class Learners:
 
     Attributes
     ----------
-    profiles : dict[str, Fitted]
+    profiles : dict[str, FittedModel]
         Each learner's answer to `Select`, by name.
     newcomer : ndarray
         ``(L,)`` mask of the learners that are assigned to the clusters of the others.
@@ -44,7 +44,7 @@ class Learners:
     Examples
     --------
     >>> empty = np.zeros(0)
-    >>> profile = Fitted("lr", 1.0, 0.1, 20, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
+    >>> profile = FittedModel("lr", 1.0, 0.1, 20, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
     >>> learners = Learners.of({"lab-1": profile, "lab-2": profile, "guest": profile}, ("g*",), {})
     >>> learners.names, learners.newcomer.tolist()
     (['guest', 'lab-1', 'lab-2'], [True, False, False])
@@ -79,11 +79,11 @@ class Learners:
 
         Parameters
         ----------
-        answers : Mapping[str, Fitted]
+        answers : Mapping[str, FittedModel]
             Answers of this run, by site.
         newcomers : Sequence of str
             Names or globs of the sites to assign to the clusters of the others.
-        former : Mapping[str, Fitted]
+        former : Mapping[str, FittedModel]
             Learners that an earlier run clustered, with their answers of that run; all other sites are newcomers.
             Empty if this run clusters the learners itself.
         weights : {"precision", "rows"}

@@ -69,9 +69,9 @@ def partners_of(
 
     Examples
     --------
-    >>> from protocols.sec.payloads import Fitted
+    >>> from protocols.sec.payloads import FittedModel
     >>> empty = np.zeros(0)
-    >>> profile = Fitted("lr", 1.0, 0.1, 20, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
+    >>> profile = FittedModel("lr", 1.0, 0.1, 20, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
     >>> learners = Learners.of(dict.fromkeys("abc", profile), (), {})
     >>> partners_of("a", learners, np.array([0, 0, 1]), np.ones(3, bool), {})["cluster"]
     array([ True,  True, False])
@@ -130,10 +130,10 @@ def mix_models(
     --------
     Learners a and b form a cluster; a has 10 rows and b has 30, with the same error:
 
-    >>> from protocols.sec.payloads import Fitted
+    >>> from protocols.sec.payloads import FittedModel
     >>> def profile(n):
     ...     empty = np.zeros(0)
-    ...     return Fitted("lr", 1.0, 0.1, n, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
+    ...     return FittedModel("lr", 1.0, 0.1, n, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
     >>> learners = Learners.of({"a": profile(10), "b": profile(30)}, (), {})
     >>> labels, usable = np.zeros(2, int), np.ones(2, bool)
     >>> mixture = mix_models("a", learners, labels, ("a", "b"), usable=usable, pooled=False, truth={})
@@ -214,9 +214,9 @@ def predict_by_cluster(
     --------
     Pooled moments of rows ``(0, 0), (1, 2), (2, 4)`` give ``y = 2 x``:
 
-    >>> from protocols.sec.payloads import Fitted
+    >>> from protocols.sec.payloads import FittedModel
     >>> mean, scatter = np.array([1.0, 2.0]), np.array([[2.0, 4.0], [4.0, 8.0]])
-    >>> profile = Fitted("lr", 0.0, 0.0, 3, ("x",), np.zeros(0, np.uint8), mean, scatter)
+    >>> profile = FittedModel("lr", 0.0, 0.0, 3, ("x",), np.zeros(0, np.uint8), mean, scatter)
     >>> learners = Learners.of({"a": profile}, (), {})
     >>> predict_by_cluster(learners, np.zeros(1, int), np.array([[5.0]]), pooled=True).round(6)
     array([[10.]])
