@@ -24,11 +24,12 @@ from strategies.conversation import Broadcast, Conversation, carrying
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.influence import Influence
-from strategies.residual import report
+from strategies.residual import notes, report
 from strategies.residual.enrolment import CENTER, Enrolment, EntityKeys, check_enrolled
-from strategies.residual.execution import PlanResult, centered, relayed, ring
+from strategies.residual.execution import PlanResult, centered, relayed
 from strategies.residual.prediction import OutcomePredictions, predict_at_center, predict_at_holder
 from strategies.residual.report import ResidualOutcome
+from strategies.residual.ring import ring
 
 Outcome = ResidualOutcome | OutcomePredictions
 
@@ -213,7 +214,7 @@ class Residual(FusionStrategy):
 
     def notes(self, outcome: Outcome) -> list[str]:
         """Return sentences for the reader of the report."""
-        return outcome.notes() if isinstance(outcome, OutcomePredictions) else report.notes_on(outcome)
+        return outcome.notes() if isinstance(outcome, OutcomePredictions) else notes.notes_on(outcome)
 
     def costs(self, lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """Return the numbers sent in an iteration (Table II)."""
