@@ -8,7 +8,7 @@ fusion center has no secret. Its asks follow from the sites' answers, so that a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
@@ -64,13 +64,47 @@ class Total(Generic[Sum]):
         return f"the sum over {', '.join(self.sites)}"
 
 
-def as_answer(total: Total[Sum], check: Check) -> dict[str, Sum]:
-    """Return a sum as the answer of one site, and check it as such. A fault in it cannot be traced to a site."""
+CheckOf = Callable[[Mapping[str, tuple[str, ...]]], Check]
+"""What checks answers, given by name the sites whose rows each of them is about: one, or all of a masked sum."""
+
+
+def check_sum(total: Total[Sum], check_of: CheckOf) -> None:
+    """Check a sum as if it were the answer of one site. A fault in it cannot be traced to a site."""
     try:
-        check(total.name, total.sum)
+        check_of({total.name: total.sites})(total.name, total.sum)
     except PayloadError as error:
         raise FusionError(f"secure-aggregation: {total.name} is impossible for their rows ({error})") from None
-    return {total.name: total.sum}
+
+
+def ask_plain_or_masked(
+    asks: Mapping[str, Payload],
+    zero: Sum,
+    check_of: CheckOf,
+    masking: Masking | None,
+    *,
+    measure: Mapping[str, float] | None = None,
+    needed: bool = True,
+) -> Conversation[dict[tuple[str, ...], Sum]]:
+    """Ask the sites; return each plain answer under its site, or the sum of masked ones under all sites in it.
+
+    Parameters
+    ----------
+    asks, zero, measure
+        As of `Masking.total`.
+    check_of : Callable
+        Makes the check of an answer.
+    masking : Masking, optional
+        Secure aggregation.
+    needed : bool
+        As of `strategies.conversation.Tell`, without masks.
+    """
+    if masking is None:
+        check = check_of({site: (site,) for site in asks})
+        answers: dict[str, Sum] = yield Tell(asks, check=check, measure=measure or {}, needed=needed)
+        return {(site,): answer for site, answer in answers.items()}
+    total = yield from masking.total(asks, zero, measure=measure)
+    check_sum(total, check_of)
+    return {total.sites: total.sum}
 
 
 @dataclass(frozen=True, eq=False)

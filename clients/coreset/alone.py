@@ -7,13 +7,12 @@ from jaxtyping import Float64, Int64
 
 from clients.coreset.rows import SummarizedRows
 from numerics.coreset.alone import squares_left_out
+from numerics.shared.digits import rounded
 from numerics.shared.distances import squared_distances
 from protocols.coreset.payloads import Compare, Compared
 
 MOST_ROWS = 4000
 """Largest number of rows that are compared; of more, so many are drawn."""
-_DIGITS = 3
-"""Significant digits of a sum."""
 
 
 def compare_alone(rows: SummarizedRows, ask: Compare, rng: np.random.Generator) -> Compared:
@@ -42,12 +41,8 @@ def compare_alone(rows: SummarizedRows, ask: Compare, rng: np.random.Generator) 
     if alone is None:
         return Compared.nothing()
     together = _joint_squares(x, group, rows.point[index].astype(np.int64), rows.centers, ask)
-    return Compared(
-        rows=len(index),
-        alone=_coarse(max(0.0, alone.sum())),
-        together=_coarse(together.sum()),
-        squares=_coarse(((together - alone) ** 2).sum()),
-    )
+    sums = rounded(np.array([max(0.0, alone.sum()), together.sum(), ((together - alone) ** 2).sum()]))
+    return Compared(len(index), *sums.tolist())
 
 
 def _joint_squares(
@@ -72,7 +67,3 @@ def _joint_squares(
     shape = (int(ask.point.max()) + 1, len(centers))
     masses = coo_array((ask.mass.astype(np.float64), (ask.point, ask.center)), shape=shape).tocsr()[point]
     return np.asarray(masses.multiply(left_out).sum(axis=1)).ravel() / np.asarray(masses.sum(axis=1)).ravel()
-
-
-def _coarse(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")

@@ -29,7 +29,7 @@ from clients.gp.experts import (
     rows_left_out,
     rows_of,
 )
-from clients.gp.point_answers import PointSetup, class_by_class, predict_points, rounded
+from clients.gp.point_answers import PointSetup, class_by_class, predict_points
 from clients.gp.shared_rows import shared_rows_of
 from clients.site import Site
 from numerics.gp.calibration import histogram
@@ -38,6 +38,7 @@ from numerics.gp.gates.network import Network
 from numerics.gp.likelihood import theta_bounds
 from numerics.gp.moments import moments_of
 from numerics.shared.classification import log_losses
+from numerics.shared.digits import rounded
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import (
     CONSENTS,

@@ -13,8 +13,8 @@ from protocols.coreset.payloads import Compare, Compared
 from protocols.wire.payload import PayloadError
 from strategies.conversation import Check, Conversation
 from strategies.coreset.outcome import CoresetOutcome
-from strategies.coreset.sums import CheckOf, sum_answers
-from strategies.secure_aggregation import Masking
+from strategies.coreset.sums import sum_answers
+from strategies.secure_aggregation import CheckOf, Masking
 
 _ROUNDING = 0.02
 """Largest relative error of what follows from sums of three digits."""

@@ -23,8 +23,8 @@ from protocols.wire.payload import PayloadError
 from strategies.conversation import Check, Conversation
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
-from strategies.coreset.sums import ATTEMPTS, CheckOf, sum_answers
-from strategies.secure_aggregation import Masking
+from strategies.coreset.sums import ATTEMPTS, sum_answers
+from strategies.secure_aggregation import CheckOf, Masking
 
 _PATIENCE = 10
 """Number of rounds without better prices after which the search ends."""
