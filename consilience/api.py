@@ -16,7 +16,13 @@ from common.settings import ConfigError, Value
 from consilience.data_check import DataCheck
 from consilience.errors import plain_errors
 from consilience.finished_run import Run
-from consilience.python_request import PythonRequest, given_settings, protocol_of, python_request, settings_of_keywords
+from consilience.python_request import (
+    PythonRequest,
+    explicit_settings,
+    protocol_of,
+    python_request,
+    settings_of_keywords,
+)
 from consilience.run_watch import Progress, watch
 from server.run_names import find_run
 
@@ -219,7 +225,7 @@ def check(rows: Rows | Mapping[str, Rows], settings: Settings, *, target: str | 
     protocol = protocol_of(settings)
     own, keys = site_keys(protocol), run_keys()
     keywords = {name: value for name, value in {"target": target, **more}.items() if value is not None}
-    values = {**given_settings([settings]), **settings_of_keywords(keywords, {**keys, **own})}
+    values = {**explicit_settings([settings]), **settings_of_keywords(keywords, {**keys, **own})}
     of_site = {key: value for key, value in values.items() if key in own}
     of_run = {key: value for key, value in values.items() if key not in own}
     return DataCheck.of(rows, protocol, {**checked(declared() | of_run | {"protocol": protocol}), **of_site})

@@ -81,7 +81,7 @@ def python_request(
         If data cannot be used.
     """
     objects = [each for each in (what, *more) if not isinstance(each, str)]
-    settings = given_settings(objects)
+    settings = explicit_settings(objects)
     settings.update(_of_keywords(keywords, settings))
     options, protocol = _subject(what, objects, data, keywords)
     tables: dict[str, HeldTables] = {}
@@ -98,7 +98,7 @@ def python_request(
     return PythonRequest(simulated_run((), settings, sites, 0.0), tables)
 
 
-def given_settings(objects: Sequence[object]) -> Config:
+def explicit_settings(objects: Sequence[object]) -> Config:
     """Return the keys that settings objects give, even at their defaults."""
     settings: Config = {}
     for each in objects:
@@ -108,7 +108,7 @@ def given_settings(objects: Sequence[object]) -> Config:
             raise ConfigError(
                 f"settings are objects such as {_example()}, not {type(each).__name__}; a key of every run is a keyword"
             )
-        settings.update(each.given())
+        settings.update(each.explicit())
     return settings
 
 

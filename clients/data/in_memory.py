@@ -57,7 +57,7 @@ class HeldTables:
         return f"{GIVEN_IN_PYTHON}{self.token}"
 
 
-class _Held:
+class _TableRegistry:
     """The tables that this process holds, as attributes by token."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class _Held:
         return self.by_token[token]
 
 
-held = _Held()
+held = _TableRegistry()
 """Where ``clients.data.in_memory:held.TOKEN`` finds its tables."""
 
 

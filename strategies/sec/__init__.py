@@ -20,7 +20,7 @@ from protocols.sec.payloads import (
     MOST_ROWS,
     Errors,
     Exchange,
-    Fitted,
+    FittedModel,
     Losses,
     Pool,
     Predict,
@@ -138,7 +138,7 @@ class SEC(FusionStrategy):
             moments=settings.pooled,
             class_weight=self.class_weight,
         )
-        answers: dict[str, Fitted] = yield Broadcast(select, check=self._check_fitted)
+        answers: dict[str, FittedModel] = yield Broadcast(select, check=self._check_fitted)
         earlier = self.reference.earlier
         former = former_learners(earlier) if earlier else {}
         try:
@@ -242,7 +242,7 @@ class SEC(FusionStrategy):
 
     # -- checks -------------------------------------------------------------------------------------------------------
 
-    def _check_fitted(self, site: str, answer: Fitted) -> None:
+    def _check_fitted(self, site: str, answer: FittedModel) -> None:
         def refuse(field: str, problem: str) -> None:
             raise PayloadError(answer.title(), field, problem)
 
@@ -364,7 +364,7 @@ def _ask(
         shares=learners.shares(same),
         pooled=retraining.among(~learners.newcomer & same)[same],
         models=mixture.models,
-        retrained=mixture.retrained,
+        pool_weights=mixture.pool_weights,
         standardize=settings.standardize,
     )
 

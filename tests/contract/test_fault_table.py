@@ -347,14 +347,16 @@ def _general(line: str, bench: Bench) -> str:
 
 
 def table(benches: Mapping[str, Bench]) -> str:
-    """Fault x protocol x what happened."""
+    """Faults x protocol x what happened; faults that end alike share a row."""
     protocols = [f"[{name}]({name}-reference.md#a-site-that-fails)" for name in benches]
-    rows = [["what happens", *protocols, "what the report says, or the run's line"]]
+    rows = [["what happens", *protocols]]
     rows.append(["---"] * len(rows[0]))
+    alike: dict[tuple[str, ...], list[Trouble]] = {}
     for trouble in TROUBLES[1:]:
-        ends = [MEANS[protocol].get(trouble.ends, trouble.ends) for protocol in benches]
-        said = dict.fromkeys(line for bench in benches.values() for line in said_of(bench, trouble))
-        rows.append([trouble.title, *ends, "<br>".join(f"`{line}`" for line in said)])
+        ends = tuple(MEANS[protocol].get(trouble.ends, trouble.ends) for protocol in benches)
+        alike.setdefault(ends, []).append(trouble)
+    for ends, troubles in alike.items():
+        rows.append(["<br>".join(each.title for each in troubles), *ends])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

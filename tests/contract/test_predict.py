@@ -87,7 +87,7 @@ def test_nothing_but_counts_leaves_a_site_that_predicts(classes: Path, tmp_path:
     found = run(predicting(tmp_path, classes, data=str(write_wards(tmp_path / "new", seed=1))), len(WARDS))
     lines = [line for line in (found / "ledger.jsonl").read_text().splitlines() if '"from_site"' in line]
     assert len(lines) == 2 * len(WARDS)
-    assert all("bc3e.Predicted" in line or '"envelope"' in line for line in lines)
+    assert all("bc3e.PredictionTally" in line or '"envelope"' in line for line in lines)
     assert load(found)[0].metrics["accuracy"] > 0.7
 
 

@@ -105,8 +105,8 @@ def test_coreset_is_the_same_bit_for_bit(tmp_path: Path) -> None:
     """Every row is in the same cluster, too, although the center sees points and no other numbers of a site."""
     settings = coreset(tmp_path)
     masked, titles = crossed(settings)
-    assert not set(titles) & {"coreset.Masses", "coreset.Moments", "coreset.Settled"}
-    assert {"coreset.Summary", "secure_aggregation.Hidden"} <= set(titles)
+    assert not set(titles) & {"coreset.Masses", "coreset.Moments", "coreset.ClusterCosts"}
+    assert {"coreset.Summary", "secure_aggregation.MaskedAnswer"} <= set(titles)
     plain = run({**settings, "secure-aggregation": False}, 4)
     assert_same(masked, plain)
     for site in "abcd":
@@ -139,8 +139,8 @@ def test_no_single_statistics_cross(tmp_path: Path) -> None:
         *(
             "secure_aggregation.Keys",
             "secure_aggregation.Shares",
-            "secure_aggregation.Hidden",
-            "secure_aggregation.Shown",
+            "secure_aggregation.MaskedAnswer",
+            "secure_aggregation.SecretShares",
         ),
     }
 
@@ -164,7 +164,7 @@ def test_a_number_of_instances_crosses_as_a_power_of_four(tmp_path: Path) -> Non
 def test_no_single_likelihood_or_slope_crosses(tmp_path: Path) -> None:
     titles = set(crossed(gp(tmp_path))[1])
     assert not titles & {"gp.Errors", "gp.Likelihood", "gp.Residuals", "gp.Slope"}
-    assert {"gp.Moments", "gp.Predictions", "secure_aggregation.Hidden"} <= titles
+    assert {"gp.Moments", "gp.Predictions", "secure_aggregation.MaskedAnswer"} <= titles
 
 
 # -- sites in trouble -------------------------------------------------------------------------------------------------

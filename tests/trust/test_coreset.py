@@ -19,14 +19,14 @@ from protocols.coreset.payloads import (
     LARGEST,
     MOST_REFINED,
     Assign,
+    ClusterCosts,
+    ClusterCounts,
     Compare,
-    Counted,
     Masses,
     Moments,
     Price,
     Refine,
     Settle,
-    Settled,
     Summarize,
     Summary,
 )
@@ -526,13 +526,13 @@ def shifted(counts: np.ndarray) -> np.ndarray:
     return moved
 
 
-COUNTS: dict[str, tuple[str, Callable[[Counted], dict[str, Any]]]] = {
+COUNTS: dict[str, tuple[str, Callable[[ClusterCounts], dict[str, Any]]]] = {
     "a row elsewhere": ("counts", lambda c: {"counts": shifted(c.counts)}),
     "a group less": ("counts", lambda c: {"counts": c.counts[:, :1]}),
     "a cluster more": ("counts", lambda c: {"counts": np.pad(c.counts, [(0, 1), (0, 0)])}),
     "negative numbers": ("counts", lambda c: {"counts": -c.counts}),
 }
-COSTS: dict[str, tuple[str, Callable[[Settled], dict[str, Any]]]] = {
+COSTS: dict[str, tuple[str, Callable[[ClusterCosts], dict[str, Any]]]] = {
     "a negative cost": ("cost", lambda c: {"cost": -1.0}),
     "a cost beyond all measure": ("cost", lambda c: {"cost": 1e150}),
     "a cost of other rows": ("cost", lambda c: {"cost": 100 * c.cost}),
@@ -550,7 +550,7 @@ def test_counts_that_were_not_told_are_refused(
     settings = own_data_config(tmp_path, folder, **changes)
     last = cluster(settings).report.rounds
     field, change = {**COUNTS, **COSTS}[what]
-    payload = "Settled" if changes else "Counted"
+    payload = "ClusterCosts" if changes else "ClusterCounts"
     found = cluster(settings, tamper=forgery(HOSPITAL, [last], lambda answer: replace(answer, **change(answer))))
     [line] = found.report.missing["hospital"]
     assert line.startswith(f"round {last}: refused: payload coreset.{payload}, field '{field}': ")

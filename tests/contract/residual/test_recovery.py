@@ -36,7 +36,7 @@ from tests.support.runs import outcome_of
 from tests.support.tampering import silent
 
 BANK, SHOP, TELECOM = range(3)
-UNKEPT = "did not say that their model is kept"
+UNKEPT = "did not confirm that they stored a model"
 
 
 pytestmark = pytest.mark.usefixtures("quick")

@@ -342,7 +342,7 @@ def test_less_precision_halves_the_bytes_and_keeps_the_result(tmp_path: Path, fo
         for name in ("train_mse", "test_mse"):
             assert half[0].metrics[name] == pytest.approx(full[0].metrics[name], rel=1e-4)
             assert half[0].metrics[name] != full[0].metrics[name]
-        for title in ("residual.Fit", "residual.Fitted"):
+        for title in ("residual.Fit", "residual.FittedValues"):
             fields, wanted = (each[0].ledger["by_payload"][title]["fields"] for each in (half, full))
             for name, field in fields.items():
                 if field["dtype"] == "float32":

@@ -305,7 +305,9 @@ def test_a_number_of_rows_that_cannot_be_is_refused(tmp_path: Path, n: int) -> N
 
     report, arrays = learn(tmp_path, draw_frames(), tamper)
     [told] = report.missing["lab-2"]
-    assert told == f"round 1: refused: payload sec.Fitted, field 'n': expected a number of rows from 2 to {MOST_ROWS}"
+    assert (
+        told == f"round 1: refused: payload sec.FittedModel, field 'n': expected a number of rows from 2 to {MOST_ROWS}"
+    )
     assert arrays["labels"].tolist() == [0, 1, 1, 0]
 
 
