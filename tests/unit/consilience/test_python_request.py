@@ -116,6 +116,13 @@ def test_frames_by_site() -> None:
     assert made.tables.keys() == {"data"}
 
 
+def test_tables_of_arrow_and_an_index_that_is_a_column_too() -> None:
+    pa = pytest.importorskip("pyarrow")
+    arrow = {name: pa.Table.from_pandas(frame) for name, frame in FRAMES.items()}
+    indexed = {name: frame.set_index("x", drop=False) for name, frame in FRAMES.items()}
+    assert data_of(arrow)[1] == data_of(indexed)[1] == data_of(FRAMES)[1]
+
+
 def test_a_list_of_columns_by_name() -> None:
     text, columns, _ = data_of([{"x": [1, 2]}, {"x": [3, 4]}])
     assert simulated_sites(text).names == ("site-0", "site-1")
@@ -150,9 +157,11 @@ def test_functions() -> None:
         ({}, "data must be rows by site"),
         (3, "not int"),
         ({"the north": FRAME}, "'the north' is no site's name"),
+        ({"north": FRAME.to_numpy(), "south": FRAME.to_numpy()}, "north: rows are .*, not ndarray"),
+        ({"north": FRAME.to_dict("records")}, "north: rows are .*, not list"),
         ({"north": FRAME, "south": 3}, "south: rows are a DataFrame, columns by name, or a path"),
         ({"north": FRAME.iloc[:1]}, "north: has one row"),
-        ({"north": FRAME.rename(columns={"x": 1})}, "north: column 1 is named 1"),
+        ({"north": FRAME.rename(columns={"x": 1})}, r"north: column 1 is named 1; .* frame.columns.map\(str\)"),
         (lambda config: FRAME, "say for how many sites with sites="),
         (lambda place, n_sites: FRAME, "say for how many sites with sites="),
     ],
