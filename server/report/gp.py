@@ -7,8 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from protocols.gp.payloads import FEWEST_IN_GROUP
-from protocols.gp.settings import Settings
+from protocols.gp.settings import FEWEST_IN_GROUP, Settings
 from server.report.classification import score_meanings
 from server.report.data import Arrays, ResultsError
 from server.report.formatting import listed
