@@ -14,7 +14,7 @@ from typing import Any
 
 from clients.data import DataError
 from clients.data.columns import Tables, check_sites, of_each, read_all, unused_columns
-from clients.data.preparation import prepare
+from clients.data.preparation import prepare, with_outcomes
 from clients.data.simulated_sites import SimulatedSites, simulated_sites
 from clients.data.source import without_notes
 from common.data_places import GIVEN_IN_PYTHON, shown_place
@@ -201,7 +201,7 @@ def check_columns(sites: SimulatedSites, protocol: str, config: Mapping[str, Any
     notes: list[str] = []
 
     def prepared(tables: Tables) -> None:
-        ready = of_each(tables, lambda table: prepare(table, config, whole=False).table)
+        ready = of_each(tables, lambda table: with_outcomes(prepare(table, config, whole=False).table, config))
         if check:
             check(ready, config)
         if "features" in report_of(protocol).column_keys:

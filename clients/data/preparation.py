@@ -136,6 +136,22 @@ def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -
     return PreparedTable(table, notes)
 
 
+def with_outcomes(table: Table, config: Mapping[str, object]) -> Table:
+    """Return the rows with an outcome, where ``missing`` says that others are left out.
+
+    Examples
+    --------
+    >>> table = Table("ward.csv", {"y": np.array([1.0, np.nan])})
+    >>> with_outcomes(table, {"missing": "drop", "target": "y"}).columns["y"].tolist()
+    [1.0]
+    """
+    target = setting(config, "target")
+    if not is_wanted(config, "missing") or target not in table.columns:
+        return table
+    keep = ~_is_missing(table.columns[target])
+    return replace(table, columns={name: cells[keep] for name, cells in table.columns.items()})
+
+
 def prepare_new_rows(table: Table, config: Mapping[str, object], medians: Mapping[str, float]) -> Table:
     """Return rows to predict, prepared as the rows were that a model was learned from. No row is left out.
 

@@ -27,6 +27,7 @@ class Settings(ProtocolSettings, prefix="bc3e"):
     """
 
     summed: ClassVar[str] = "bc3e (bc3e.distribution=row)"
+    quick: ClassVar[bool] = True
 
     distribution: Literal["row", "column", "arbitrary"] = setting(
         "row", "what a site holds: instances (row), models (column), or any labels (arbitrary)"

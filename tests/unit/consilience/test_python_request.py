@@ -99,6 +99,12 @@ def test_what_cannot_be_used_is_one_sentence(ask: Any, message: str) -> None:
 # --- Data -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("given", [{"sites": 0}, {"sites": 2.5}, {"workers": "2"}, {"workers": 0}])
+def test_numbers_of_sites_and_workers_are_whole(given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"(sites|workers) is a whole number of at least 1, not "):
+        cs.run("bc3e-wine", **given)
+
+
 def data_of(data: Any, sites: int | None = None) -> tuple[str, list[list[float]], PythonRequest]:
     """What the key `data` is set to, the column x of every site in order, and the request, which keeps the rows."""
     made = request(cs.SEC(), data=data, sites=sites)
