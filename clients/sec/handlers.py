@@ -54,7 +54,7 @@ def select_model(ask: Select, site: Site) -> Fitted:
     if ask.moments and is_real(site) and site.config.get("sec.combine") != "pooled-linear":
         raise SiteFault(Fault.MALFORMED_ASK, "moments are for sec.combine=pooled-linear")
     remove_results(site)
-    chosen, model, left_out = _select_sendable(ask, site, rows)
+    chosen, model, left_out, error = _select_sendable(ask, site, rows)
     with single_threaded():
         if len(rows.y_test):
             site.memory["own"] = loss.predict(chosen.model, rows.x_test, rows.y_test, rows.n)
@@ -68,7 +68,7 @@ def select_model(ask: Select, site: Site) -> Fitted:
     mean, scatter = _moments(rows) if ask.moments else (np.zeros(0), np.zeros((0, 0)))
     return Fitted(
         method=chosen.method,
-        error=left_out.error if left_out else chosen.cv_error if ask.reference == "cv" else chosen.fitted_error,
+        error=error,
         variance=left_out.variance if left_out else 0.0,
         n=rows.n,
         features=rows.features,
@@ -82,8 +82,11 @@ def select_model(ask: Select, site: Site) -> Fitted:
 
 def _select_sendable(
     ask: Select, site: Site, rows: RegressionRows
-) -> tuple[Selection, UInt8[np.ndarray, "bytes"], LeftOut | None]:
-    """Select a candidate and encode its model. Leaves have at least as many rows as the site demands (`min-leaf`)."""
+) -> tuple[Selection, UInt8[np.ndarray, "bytes"], LeftOut | None, float]:
+    """Select a candidate, encode its model, and return `e_i`.
+
+    Leaves have at least as many rows as the site demands (`min-leaf`).
+    """
     from numerics.sec.selection import SelectionError, leave_out_chosen, select
     from protocols.models import ModelError, encode_model
 
@@ -93,7 +96,8 @@ def _select_sendable(
     try:
         chosen = select(candidates, rows.x, rows.y, selection=ask.selection, **settings)
         left_out = leave_out_chosen(chosen, rows.x, rows.y, **settings) if ask.reference == "left-out" else None
-        return chosen, encode_model(chosen.model, len(rows.classes)), left_out
+        error = left_out.error if left_out else chosen.cv_error if ask.reference == "cv" else chosen.fitted_error
+        return chosen, encode_model(chosen.model, len(rows.classes)), left_out, error
     except (SelectionError, ModelError) as error:
         raise LoggedFault(Fault.NO_MODEL, f"site {site.name}: {error}") from error
 
