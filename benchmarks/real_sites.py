@@ -1,4 +1,4 @@
-"""Sites of real data with sec: ``python -m benchmarks.real_sites FOLDER --draws 5``.
+"""Sites of real data with sec: ``python -m benchmarks.real_sites FOLDER --draws 10``.
 
 A column that could tell sites apart splits the rows of a data set. Each site gets a few of its rows at random, a fifth
 of which it holds out for its recommendation, and errors are on up to 500 of its other rows, over the variance of their
@@ -25,7 +25,7 @@ from benchmarks.tables import table_head, table_row
 from numerics.sec.recommendation import recommend
 from numerics.shared.regression_rows import RegressionRows
 
-_MOST_FRESH, _WORSE = 500, 1.02
+_FEWEST_FRESH, _MOST_FRESH, _WORSE = 15, 500, 1.02
 _WAYS = ("alone", "cluster", "all", "personal")
 _CHOICES = ("alone", "cluster", "personal")
 Frame = pd.DataFrame
@@ -111,7 +111,7 @@ def draw(split: Split, table: Frame, seed: int) -> World:
     inputs = [name for name in table.columns if not name.startswith("_")]
     rows = []
     for site, own in table.groupby("_site"):
-        if site == "nan" or len(own) < split.rows + 20:
+        if site == "nan" or len(own) < split.rows + _FEWEST_FRESH:
             continue
         own = own.iloc[rng.permutation(len(own))[: split.rows + _MOST_FRESH]]
         x, y, n = own[inputs].to_numpy(), own["_target"].to_numpy(), split.rows - split.rows // 5
@@ -154,15 +154,15 @@ def measure(split: Split, table: Frame, seed: int, *, guarded: bool) -> Sites:
     return Sites(int(labels.max()) + 1, recommended, {way: np.array(each) for way, each in errors.items()})
 
 
-def row(name: str, folder: Path, draws: int, *, guarded: bool) -> str:
+def row(name: str, folder: Path, draws: range, *, guarded: bool) -> str:
     """Return a split's line of the table."""
     table = table_of(SPLITS[name], folder)
-    played = [measure(SPLITS[name], table, seed, guarded=guarded) for seed in range(draws)]
+    played = [measure(SPLITS[name], table, seed, guarded=guarded) for seed in draws]
     means = {way: np.array([each.errors[way].mean() for each in played]) for way in played[0].errors}
     cells = [f"{means['alone'].mean():.3f}"]
     for way in list(means)[1:]:
         difference = means[way] - means["alone"]
-        error = difference.std(ddof=1) / np.sqrt(draws) if draws > 1 else np.nan
+        error = difference.std(ddof=1) / np.sqrt(len(draws)) if len(draws) > 1 else np.nan
         cells.append(f"{means[way].mean():.3f} ± {error:.3f}")
     sites = sum(len(each.recommended) for each in played)
     counts = "/".join(
@@ -170,7 +170,7 @@ def row(name: str, folder: Path, draws: int, *, guarded: bool) -> str:
     )
     worse = sum(int((each.errors["recommended"] > _WORSE * each.errors["alone"]).sum()) for each in played)
     k = " ".join(str(each.k) for each in played)
-    return table_row([name, str(sites // draws), k, *cells, counts, f"{worse} of {sites}"])
+    return table_row([name, str(sites // len(draws)), k, *cells, counts, f"{worse} of {sites}"])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -180,13 +180,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=0, help="of the first draw")
     parser.add_argument("--only", nargs="+", default=list(SPLITS), choices=list(SPLITS))
     parser.add_argument("--exact", action="store_true", help="losses without the noise of real sites")
     asked = parser.parse_args(arguments)
     heads = ["data, split by", "sites", "K", *_WAYS, "recommended", "/".join(_CHOICES), "worse than alone"]
     print("\n".join(table_head(heads)), flush=True)
+    draws = range(asked.seed, asked.seed + asked.draws)
     for name in asked.only:
-        print(row(name, asked.folder, asked.draws, guarded=not asked.exact), flush=True)
+        print(row(name, asked.folder, draws, guarded=not asked.exact), flush=True)
 
 
 if __name__ == "__main__":
