@@ -52,6 +52,8 @@ class RunPlan:
         Number of sites; 0: not known yet.
     center : CenterData
         What the fusion center has of its own.
+    notes : tuple of str
+        What the user should know of the sites' data before the run.
     """
 
     typed: Config
@@ -61,6 +63,7 @@ class RunPlan:
     cells: Sequence[Cell]
     n_sites: int
     center: CenterData = field(default_factory=CenterData, repr=False, compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def name(self) -> str:

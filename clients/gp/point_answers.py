@@ -74,17 +74,6 @@ def class_by_class(answers: Sequence[PointAnswers]) -> PointAnswers:
     return PointAnswers(**{each.name: interleaved(each.name) for each in fields(PointAnswers)})
 
 
-def rounded(values: Float64[np.ndarray, "n"], digits: int = 3) -> Float64[np.ndarray, "n"]:
-    """Return values with so many significant digits.
-
-    Examples
-    --------
-    >>> rounded(np.array([12345.0, 0.0]))
-    array([12300.,     0.])
-    """
-    return np.array([float(f"{each:.{digits}g}") for each in values.tolist()])
-
-
 def predict_points(rows: Part, points: Float64[np.ndarray, "q d"], setup: PointSetup, site: Site) -> PointAnswers:
     """Return an expert's answers about one output at some points. Without points, the expert is not factorized."""
     D = len(setup.offsets)

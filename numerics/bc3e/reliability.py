@@ -31,7 +31,7 @@ from numerics.bc3e.responsibilities import Table, max_classes, safe_log, sum_cla
 _PREFIX = "confusion:"
 
 PRIOR_LABELS, PRIOR_RIGHT = 80.0, 0.7
-"""The prior of each row of a confusion matrix: so many labels, of which this share is right (docs/measurements.md)."""
+"""The prior of each row of a confusion matrix: so many labels, of which this share is right (docs/bc3e-evidence.md)."""
 
 _LEAST_LOG = -1000.0
 """Smallest log probability of a label; the prior keeps true ones far above it."""
@@ -64,14 +64,14 @@ def table_names(classifiers: Iterable[str], clusterings: Iterable[str], *, confu
 
 
 FOLLOWS = 0.2
-"""Association from which on clusterings are taken to follow the classes (docs/measurements.md)."""
+"""Association from which on clusterings are taken to follow the classes (docs/bc3e-evidence.md)."""
 
 
 def draws_of(n_clusterings: int, association: float = 0.0) -> int:
     """Return the number of draws of theta that a class counts for by default.
 
     With fewer draws, clusterings that do not follow classes overrule the classifiers; with more, those that do help
-    less, and bad classifiers are not found out (docs/measurements.md).
+    less, and bad classifiers are not found out (docs/bc3e-evidence.md).
 
     Parameters
     ----------

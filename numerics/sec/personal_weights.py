@@ -10,8 +10,8 @@ _FAR = 1e4
 _MOST_STEPS = 30
 """Steps of the search for each model; it needs three at most as a rule."""
 _ROWS = 8.0
-"""Rows for which the weights of the cluster count. From 4 to 16 the errors of drawn worlds and of real sites differ by 4 %
-at most; without any, personal weights lose up to 10 % where groups are clean (docs/sec-evidence.md)."""
+"""Rows for which the weights of the cluster count. From 4 to 16 errors of drawn worlds and real sites differ by 4 % at
+most; without any, personal weights lose up to 10 % where groups are clean (docs/sec-evidence.md)."""
 
 
 def residual_factor(

@@ -26,9 +26,9 @@ from strategies.conversation import Check, Conversation
 from strategies.coreset.exact_assignment import SILENT
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
-from strategies.coreset.sums import ATTEMPTS, CheckOf, sum_answers
+from strategies.coreset.sums import ATTEMPTS, sum_answers
 from strategies.errors import FusionError
-from strategies.secure_aggregation import Masking
+from strategies.secure_aggregation import CheckOf, Masking
 
 UNFAIR = 0.05
 """Share of a center's rows that may be too many or too few of their groups; a center with more stays.
