@@ -158,12 +158,14 @@ def _shares(options: Options, learners: Learners) -> Float64[np.ndarray, "L"]:
         raise RequestError("weights and learner or cluster choose different predictions; set one")
     try:
         table = read_table(options.weights, own=False, text=["learner"])
-        told = dict(zip(table.columns["learner"].tolist(), numeric(table, "weight", allow_missing=False), strict=True))
+        weights = dict(
+            zip(table.columns["learner"].tolist(), numeric(table, "weight", allow_missing=False), strict=True)
+        )
     except (DataError, KeyError) as error:
         raise RequestError(f"weights={options.weights}: {error}; name a personal.csv of this run") from None
-    if unknown := sorted(set(told) - set(learners.names)):
+    if unknown := sorted(set(weights) - set(learners.names)):
         raise RequestError(f"weights={options.weights}: the run has no learner {unknown[0]!r}")
-    shares = np.array([told.get(name, 0.0) for name in learners.names])
+    shares = np.array([weights.get(name, 0.0) for name in learners.names])
     if (shares < 0).any() or not np.isclose(shares.sum(), 1.0):
         raise RequestError(f"weights={options.weights}: the weights are not 0 or greater with the sum 1")
     return shares
