@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from clients.data import DataError
+from clients.data.advice import advice_of
 from clients.data.columns import Tables, check_sites, of_each, read_all
-from clients.data.preparation import prepare
+from clients.data.preparation import first_rows
 from clients.data.simulated_sites import SimulatedSites, simulated_sites
 from clients.data.source import without_notes
 from common.data_places import GIVEN_IN_PYTHON, shown_place
+from common.grouping import group_messages
 from common.results import PREDICT
 from common.settings import Config, ConfigError, SettingError, did_you_mean
 from protocols import registry
@@ -86,6 +88,8 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
         raise ConfigError(
             f"min-sites is {config['min-sites']}, and there are {plan.n_sites} sites: they would not suffice"
         )
+    if scenario is None and config["data"]:
+        plan = _with_advice(plan)
     if scenario is not None and scenario.data_set:
         from scenarios.datasets import DATA_SETS
 
@@ -196,7 +200,7 @@ def check_columns(sites: SimulatedSites, protocol: str, config: Mapping[str, Any
 
     def prepared(tables: Tables) -> None:
         if check:
-            check(of_each(tables, lambda table: prepare(table, config, whole=False).table), config)
+            check(of_each(tables, lambda table: first_rows(table, config)), config)
 
     check_sites(sites, prepared)
 
@@ -214,9 +218,7 @@ def check_rows(sites: SimulatedSites, protocol: str, config: Mapping[str, Any]) 
     DataError
         One for all sites with data that the protocol cannot use.
     """
-    if sites.paths and sum(path.stat().st_size for path in sites.paths) > _MOST_BYTES:
-        return
-    if not sites.paths and not sites.data.startswith(GIVEN_IN_PYTHON):
+    if not _are_at_hand(sites):
         return
     if predicts_new_rows(config) and config["missing"] == "impute":  # medians are in the sites' kept models
         return
@@ -225,6 +227,24 @@ def check_rows(sites: SimulatedSites, protocol: str, config: Mapping[str, Any]) 
     sources = dict(zip(sites.names, map(str, sites.paths or sites.names), strict=True))
     with without_notes():  # each site's own log has them
         read_all(configs, getattr(room, "check_rows", room.open_shard), sources)
+
+
+def _are_at_hand(sites: SimulatedSites) -> bool:
+    """Whether all rows can be looked at before a run: tables given in Python, and files that are small together."""
+    if sites.paths:
+        return sum(path.stat().st_size for path in sites.paths) <= _MOST_BYTES
+    return sites.data.startswith(GIVEN_IN_PYTHON)
+
+
+def _with_advice(plan: RunPlan) -> RunPlan:
+    """Return the plan with what is done to the rows of simulated sites, and what makes errors on them look small."""
+    config, sites = plan.config, simulated_sites(str(plan.config["data"]))
+    if predicts_new_rows(config) or not sites.names or not _are_at_hand(sites):
+        return plan
+    advice = {name: advice_of(sites.config(place, len(sites.names), config)) for place, name in enumerate(sites.names)}
+    prepared = [f"{name}: {'; '.join(each.prepared)}" for name, each in advice.items() if each.prepared]
+    cautions = group_messages((name, line) for name, each in advice.items() for line in each.cautions)
+    return replace(plan, prepared=tuple(prepared), cautions=tuple(cautions))
 
 
 def _no_data(plan: RunPlan) -> SettingError:
