@@ -30,7 +30,7 @@ from numerics.sec.predictors import prepared
 from numerics.sec.selection import leave_out_chosen, select
 from numerics.sec.similarity import choose_landmarks
 from numerics.shared.regressors import parse_candidates
-from protocols.sec.payloads import Fitted
+from protocols.sec.payloads import FittedModel
 from protocols.sec.settings import Settings
 from strategies.sec.learner_clusters import cluster_learners
 from strategies.sec.learners import Learners
@@ -128,7 +128,7 @@ def play(world: World, seed: int) -> Trial:
     empty = np.zeros(0)
     names = [f"{place:03}" for place in range(len(world.rows))]
     profiles = {
-        name: Fitted(one.method, left.error, left.variance, own.n, own.features, empty.astype(np.uint8), empty,
+        name: FittedModel(one.method, left.error, left.variance, own.n, own.features, empty.astype(np.uint8), empty,
                      np.zeros((0, 0)))
         for name, one, left, own in zip(names, chosen, left_out, world.rows, strict=True)
     }  # fmt: skip

@@ -57,7 +57,7 @@ class Category:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedTable:
     """A table after preparation.
 
     Attributes
@@ -83,7 +83,7 @@ def is_wanted(config: Mapping[str, object], *keys: str) -> bool:
     return any(setting(config, key) not in ("", "refuse") for key in keys or KEYS)
 
 
-def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -> Prepared:
+def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -> PreparedTable:
     """Return a table with its missing cells and categories dealt with as the settings say.
 
     Parameters
@@ -117,7 +117,7 @@ def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -
     "'age': read as numbers, such as '41 y' as 41"
     """
     if not is_wanted(config):
-        return Prepared(table)
+        return PreparedTable(table)
     way = setting(config, "missing") or "refuse"
     if way not in MISSING:
         raise DataError(f"configuration: missing must be one of {', '.join(MISSING)}, not {way!r}", "bad-configuration")
@@ -133,7 +133,7 @@ def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -
         table = _encoded(table, category, notes)
     if whole and way != "refuse":
         table = _complete(table, config, way, notes)
-    return Prepared(table, notes)
+    return PreparedTable(table, notes)
 
 
 def prepare_new_rows(table: Table, config: Mapping[str, object], medians: Mapping[str, float]) -> Table:

@@ -26,7 +26,7 @@ from numerics.sec.personal_weights import personal_weights
 from numerics.shared.regression_rows import RegressionRows
 from numerics.shared.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from numerics.shared.threads import single_threaded
-from protocols.sec.payloads import LARGEST_ERROR, Errors, Exchange, Fitted, Losses, Pool, Predict, Rows, Select
+from protocols.sec.payloads import LARGEST_ERROR, Errors, Exchange, FittedModel, Losses, Pool, Predict, Rows, Select
 from protocols.wire.faults import Fault, SiteFault, usable_name
 
 if TYPE_CHECKING:  # importing scikit-learn takes a second, and not every ask needs it
@@ -44,7 +44,7 @@ _COMBINATIONS = {"alone", "cluster", "all", "oracle", "personal"}
 
 
 @answers(Select)
-def select_model(ask: Select, site: Site) -> Fitted:
+def select_model(ask: Select, site: Site) -> FittedModel:
     """Step 1: choose the candidate that predicts rows best that it was not fitted to; fit it to all rows."""
     commit_to(site, ask)
     rows = learner_rows(site, ask.standardize)
@@ -66,7 +66,7 @@ def select_model(ask: Select, site: Site) -> Fitted:
         site.memory["left_out"] = left_out.predictions
     save_models(site, {site.name: model})
     mean, scatter = _moments(rows) if ask.moments else (np.zeros(0), np.zeros((0, 0)))
-    return Fitted(
+    return FittedModel(
         method=chosen.method,
         error=left_out.error if left_out else chosen.cv_error if ask.reference == "cv" else chosen.fitted_error,
         variance=left_out.variance if left_out else 0.0,
@@ -263,9 +263,9 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
     return answer
 
 
-def _by_retrained(
+def _by_pool_models(
     ask: Predict, site: Site, rows: RegressionRows, disclosure: Disclosure
-) -> Float64[np.ndarray, "retrained t"]:
+) -> Float64[np.ndarray, "pool_models t"]:
     """Predict every held-out row by the models of pooled rows."""
     from numerics.sec.predictors import Predictors
     from protocols.models import ModelError, decode_models, n_features
@@ -315,8 +315,8 @@ def _check_combinations(ask: Predict) -> None:
         and len(set(ask.combinations)) == len(ask.combinations)
         and (ask.weights >= 0).all()
         and (ask.own >= 0).all()
-        and (ask.retrained >= 0).all()
-        and ask.retrained.shape[1] == len(ask.models) <= len(ask.combinations)
+        and (ask.pool_weights >= 0).all()
+        and ask.pool_weights.shape[1] == len(ask.models) <= len(ask.combinations)
         and np.where(_personal(ask), nothing, mean | pooled).all()
         and (ask.rows >= 0).all()
         and (ask.shares >= 0).all()
@@ -327,7 +327,7 @@ def _check_combinations(ask: Predict) -> None:
 
 def _total(ask: Predict) -> Float64[np.ndarray, "combinations"]:
     """Return the sum of the weights of models by combination: 1, or 0 where there are none."""
-    return np.asarray(ask.weights.sum(axis=1) + ask.own + ask.retrained.sum(axis=1))
+    return np.asarray(ask.weights.sum(axis=1) + ask.own + ask.pool_weights.sum(axis=1))
 
 
 def _personal(ask: Predict) -> Bool[np.ndarray, "combinations"]:
@@ -340,7 +340,7 @@ def _questions(ask: Predict) -> list[object]:
     questions = list(zip(ask.own.tolist(), ask.weights, ask.coefficients, strict=True))
     if not ask.models:
         return [*questions]
-    return [(*each, shares, *ask.models) for each, shares in zip(questions, ask.retrained, strict=True)]
+    return [(*each, shares, *ask.models) for each, shares in zip(questions, ask.pool_weights, strict=True)]
 
 
 def _combine(
@@ -353,7 +353,7 @@ def _combine(
         raise SiteFault(Fault.STALE_MEMORY, "the others' predictions are not in the memory")
     combined = combine(ask.own, own, ask.weights, others, ask.coefficients, rows.x_test)
     if ask.models:
-        combined += mix(ask.retrained, _by_retrained(ask, site, rows, disclosure))
+        combined += mix(ask.pool_weights, _by_pool_models(ask, site, rows, disclosure))
     if "personal" in ask.combinations:
         if "personal" not in site.memory:
             raise SiteFault(Fault.STALE_MEMORY, "the personal weights are not in the memory")

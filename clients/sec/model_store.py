@@ -69,8 +69,8 @@ def save_result(ask: Predict, site: Site, features: Sequence[str], errors: Error
     cluster = [ask.cluster] * len(ask.members)
     table: dict[str, Column] = {"cluster": cluster, "learner": ask.members, "rows": ask.rows, "weight": ask.shares}
     if ask.pooled.any():
-        table["rows_pooled"] = ["yes" if each else "" for each in ask.pooled.tolist()]
-        model = ask.models[int(np.argmax(ask.retrained[ask.combinations.index("cluster")]))]
+        table["pool_member"] = ["yes" if each else "" for each in ask.pooled.tolist()]
+        model = ask.models[int(np.argmax(ask.pool_weights[ask.combinations.index("cluster")]))]
         if _saves_models(site):
             site.write("pooled.skops", partial(Path.write_bytes, data=model.tobytes()))
     _write_table(site, "collaborators.csv", table)

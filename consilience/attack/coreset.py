@@ -20,13 +20,13 @@ from numerics.coreset.grouped_rows import GroupedRows
 from protocols.coreset.payloads import (
     LEAST_TEMPERATURE,
     MOST_PRICED,
+    ClusterCosts,
     Construction,
     Masses,
     Moments,
     Price,
     Refine,
     Settle,
-    Settled,
     Summarize,
     Summary,
 )
@@ -116,7 +116,7 @@ def _read(
     answer = site.ask(
         Settle(**asdict(_WHOLE), groups=summary.groups, centers=centers, scale=span, plain=centers[:1], **final)
     )
-    if not isinstance(answer, Settled):
+    if not isinstance(answer, ClusterCosts):
         return None
     points = (summary.points - low) / span
     whole = float(summary.weights @ (points**2).sum(axis=1) + (summary.movement / span**2).sum())

@@ -53,7 +53,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class _Fitted:
+class _Fit:
     """Result of a fit: a model and its error; if it failed, an infinite error and the reason."""
 
     model: BaseEstimator | None
@@ -61,8 +61,8 @@ class _Fitted:
     reason: str = ""
 
 
-_cv_errors: Cache[str, _Fitted] = Cache(4096)
-_refits: Cache[str, _Fitted] = Cache(64)
+_cv_errors: Cache[str, _Fit] = Cache(4096)
+_refits: Cache[str, _Fit] = Cache(64)
 _left_out: Cache[str, LeftOut] = Cache(64)
 """Recent fits. A table of nested candidate lists repeats the same fits (Ye, Ding and Ghanadan 2022, Table II). Models
 are large, and a learner chooses few methods, so fewer models than errors are kept."""
@@ -231,7 +231,7 @@ def _cross_validate(
     splits: Sequence[Split],
     loss: Loss,
     person: Persons,
-) -> _Fitted:
+) -> _Fit:
     """Measure the error of a method on the second rows of all splits."""
     measured = np.concatenate([rows for _, rows in splits])
     try:
@@ -241,9 +241,7 @@ def _cross_validate(
     return _measured(None, predictions, y[measured], loss)
 
 
-def _refit(
-    fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], loss: Loss, person: Persons
-) -> _Fitted:
+def _refit(fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], loss: Loss, person: Persons) -> _Fit:
     """Fit a method to all rows, and measure the error on them."""
     try:
         model = fit(x, y, person)
@@ -252,13 +250,13 @@ def _refit(
     return _measured(model, loss.predict(model, x, y, len(y)), y, loss)
 
 
-def _failed(error: Exception, n_rows: int) -> _Fitted:
+def _failed(error: Exception, n_rows: int) -> _Fit:
     # The kind of error only: scikit-learn's message may quote a value, and this reason may leave the site.
-    return _Fitted(None, np.inf, f"{type(error).__name__} when fitted to {n_rows} rows")
+    return _Fit(None, np.inf, f"{type(error).__name__} when fitted to {n_rows} rows")
 
 
 def _measured(
     model: BaseEstimator | None, predictions: Float64[np.ndarray, "t"], y: Float64[np.ndarray, "t"], loss: Loss
-) -> _Fitted:
+) -> _Fit:
     error = float(loss.means(predictions[np.newaxis], y)[0])
-    return _Fitted(model, error) if np.isfinite(error) else _Fitted(None, np.inf, "its error is not finite")
+    return _Fit(model, error) if np.isfinite(error) else _Fit(None, np.inf, "its error is not finite")

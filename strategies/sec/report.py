@@ -188,7 +188,7 @@ def metrics_of(outcome: SECOutcome) -> dict[str, float]:
         **outcome.class_metrics,
         **outcome.center.metrics,
     }
-    chosen = {name: {"recommended": outcome.errors[name][way]} for name, way in outcome.recommendations.items()}
+    chosen = {name: {"recommendation": outcome.errors[name][way]} for name, way in outcome.recommendations.items()}
     metrics |= mean_errors(chosen, outcome.prefix)
     if outcome.learners.classes:
         metrics["n_classes"] = float(len(outcome.learners.classes))
