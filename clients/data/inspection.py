@@ -277,11 +277,11 @@ def unlike_values(tables: Mapping[str, Table], config: Mapping[str, object]) -> 
     ["'sex': 'F' and 'M' at a, 'female' at b, and no value at both: write them alike, or models take them for others"]
     """
     for category in categories_of(config):
-        found = {name: set(text_of(table.columns[category.column])) - {""} for name, table in tables.items()}
-        for (one, here), (other, there) in combinations(found.items(), 2):
-            if here and there and not here & there:
+        values = {name: set(text_of(table.columns[category.column])) - {""} for name, table in tables.items()}
+        for (site, own), (peer, others) in combinations(values.items(), 2):
+            if own and others and not own & others:
                 yield (
-                    f"{category.column!r}: {_names(sorted(here))} at {one}, {_names(sorted(there))} at {other}, and no"
+                    f"{category.column!r}: {_names(sorted(own))} at {site}, {_names(sorted(others))} at {peer}, and no"
                     " value at both: write them alike, or models take them for others"
                 )
                 break

@@ -109,8 +109,8 @@ def render_table(report: Report) -> str:
         cost.append(["influence", printable(influence)])
     cost += [[f"note {place}", printable(note)] for place, note in enumerate(report.notes, 1)]
     title = f"{report.scenario} (protocol {report.protocol}, seed {report.seed})"
-    found = verdict(report)
-    decision = [f"Should a site join? {found}", *(f"Before you decide: {each}" for each in found.warnings)]
+    decided = verdict(report)
+    decision = [f"Should a site join? {decided}", *(f"Before you decide: {each}" for each in decided.warnings)]
     parts = [printable(title), "\n".join(map(printable, decision)), printable(answer(report))]
     if metrics := metric_rows(report):
         parts.append(align([metric_columns(report), *metrics]))
