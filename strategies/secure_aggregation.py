@@ -16,7 +16,7 @@ import numpy as np
 
 from protocols.secure_aggregation import masking
 from protocols.secure_aggregation.masking import MaskError, context, digest
-from protocols.secure_aggregation.payloads import Deal, Hidden, Hide, Join, Keys, Shares, Show, Shown
+from protocols.secure_aggregation.payloads import Deal, Hide, Join, Keys, MaskedAnswer, SecretShares, Shares, Show
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload, PayloadError, shorten
 from protocols.wire.vector_encoding import Sum, Vector, from_vector, layout, minus, plus, size_of, to_vector
@@ -121,7 +121,7 @@ class _Round:
         Sites that hold shares of their secrets.
     secrets : Mapping[str, Shares]
         By site, the shares of its secrets, for each holder.
-    hidden : Mapping[str, Hidden]
+    hidden : Mapping[str, MaskedAnswer]
         By site, its masked answer, if it has answered.
     ask_words : tuple of str
         What the ask adds to the context of the masks.
@@ -131,7 +131,7 @@ class _Round:
     sites: tuple[str, ...]
     holders: tuple[str, ...]
     secrets: Mapping[str, Shares]
-    hidden: Mapping[str, Hidden]
+    hidden: Mapping[str, MaskedAnswer]
     ask_words: tuple[str, ...]
 
     @property
@@ -267,7 +267,7 @@ class Masking:
             hides[site] = Hide(self._name, number, sites, masks, sealed, title, body)
         wanted, size = layout(zero), size_of(zero)
 
-        def check(site: str, answer: Hidden) -> None:
+        def check(site: str, answer: MaskedAnswer) -> None:
             _check_shares(answer, len(sites))
             if answer.layout != wanted:
                 got = shorten(answer.layout, 200)
@@ -275,7 +275,7 @@ class Masking:
             if len(answer.words) != size:
                 raise PayloadError(answer.title(), "words", f"expected {size} words, got {len(answer.words)}")
 
-        hidden: dict[str, Hidden] = yield Tell(hides, check, measure, needed)
+        hidden: dict[str, MaskedAnswer] = yield Tell(hides, check, measure, needed)
         self._number, self._holders, self._secrets = number + 1, sites, dict(hidden)
         self._lose(set(sites) - set(hidden))
         ask_words = masking.words_of_ask(type(asks[sites[0]]), packed[id(asks[sites[0]])].tobytes())
@@ -283,10 +283,10 @@ class Masking:
 
     def _show(
         self, about: _Round, wanted: Mapping[str, Payload], measure: Mapping[str, float], needed: bool
-    ) -> Conversation[dict[str, Shown]]:
+    ) -> Conversation[dict[str, SecretShares]]:
         """Ask for the shares, again if too few arrive; in the same round ask sites without keys for new ones."""
         show = Show(self._name, about.number, np.array([site in about.missing for site in about.sites]))
-        shares: dict[str, Shown] = {}
+        shares: dict[str, SecretShares] = {}
 
         def check(site: str, answer: Any) -> None:
             if isinstance(answer, Keys):
@@ -299,13 +299,13 @@ class Masking:
             asks |= {site: Join(self._name) for site in sorted(wanted) if site not in self._channels}
             answers: dict[str, Any] = yield Tell(asks, check, measure, needed and again)
             self._channels |= {site: answer for site, answer in answers.items() if isinstance(answer, Keys)}
-            shares |= {site: answer for site, answer in answers.items() if isinstance(answer, Shown)}
+            shares |= {site: answer for site, answer in answers.items() if isinstance(answer, SecretShares)}
             if masking.enough(len(shares), len(about.holders)):
                 break
         return shares
 
 
-def _unmask(name: str, about: _Round, shares: Mapping[str, Shown], zero: Sum) -> Total[Sum]:
+def _unmask(name: str, about: _Round, shares: Mapping[str, SecretShares], zero: Sum) -> Total[Sum]:
     """Add the masked answers, and subtract the masks that are left in the sum."""
     sites = tuple(about.hidden)
     seeds = {owner: _seed(about, shares, owner) for owner in about.sites}
@@ -333,7 +333,7 @@ def _unmask(name: str, about: _Round, shares: Mapping[str, Shown], zero: Sum) ->
     return Total(total, sites)
 
 
-def _seed(about: _Round, shares: Mapping[str, Shown], owner: str) -> bytes:
+def _seed(about: _Round, shares: Mapping[str, SecretShares], owner: str) -> bytes:
     """Reconstruct the seed that the sum needs: of a site's own mask, or of a missing site's pairwise masks.
 
     Raises

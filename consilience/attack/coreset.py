@@ -20,15 +20,15 @@ from numerics.coreset.grouped_rows import GroupedRows
 from protocols.coreset.payloads import (
     LEAST_TEMPERATURE,
     MOST_PRICED,
+    ClusterCosts,
     Compare,
-    Compared,
     Construction,
+    CostsAlone,
     Masses,
     Moments,
     Price,
     Refine,
     Settle,
-    Settled,
     Summarize,
     Summary,
 )
@@ -120,7 +120,7 @@ def _read(
     answer = site.ask(
         Settle(**asdict(_WHOLE), groups=summary.groups, centers=centers, scale=span, plain=centers[:1], **final)
     )
-    if not isinstance(answer, Settled):
+    if not isinstance(answer, ClusterCosts):
         return None
     points = (summary.points - low) / span
     whole = float(summary.weights @ (points**2).sum(axis=1) + (summary.movement / span**2).sum())
@@ -300,7 +300,7 @@ def comparison(site: AttackedSite) -> Claims:
         alone: dict[str, Any] = {"mass": summary.weights, "shift": np.zeros((len(summary.groups), k)), "alpha": 1.0}
         answer = site.ask(Compare(**asdict(_WHOLE), groups=summary.groups, centers=summary.points, scale=span,
                                   point=np.arange(k), center=np.arange(k), sizes=sizes, **alone))  # fmt: skip
-        if not isinstance(answer, Compared) or not answer.rows:
+        if not isinstance(answer, CostsAlone) or not answer.rows:
             break
         all_moved = float((summary.movement / span**2).sum())
         moved = (answer.together - all_moved) / ((rows / (rows - 1)) ** 2 - 1)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from common import settings
 from common.results import PREDICT
-from common.settings import Allowed, Config, at_least, between, setting
+from common.settings import Config, ValueRange, at_least, between, setting
 from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 
@@ -53,7 +53,7 @@ class Settings(ProtocolSettings, prefix="gp"):
     kernel: str = setting(
         "se",
         "covariance function: se, matern12, matern32, matern52, or sums and products of GPyTorch's",
-        Allowed("up to 200 characters", lambda value: len(value) <= 200),
+        ValueRange("up to 200 characters", lambda value: len(value) <= 200),
         unset="",
         other_source=_FROM,
     )
@@ -66,7 +66,7 @@ class Settings(ProtocolSettings, prefix="gp"):
     experts: str = setting(
         "",
         "K, experts for a point: a number, or a share such as 0.5",
-        Allowed("a whole number, or a share greater than 0 and below 1", _is_number_or_share),
+        ValueRange("a whole number, or a share greater than 0 and below 1", _is_number_or_share),
         unset="",
         words=f"half, or all where sites have rows in the same places, or {_SCENARIO_OR_FROM}",
     )
@@ -94,7 +94,7 @@ class Settings(ProtocolSettings, prefix="gp"):
     local: int = setting(
         NEAREST,
         "nearest rows that predict a point at a site of more rows than that; 0: it has several experts",
-        Allowed(
+        ValueRange(
             f"0, or {FEWEST_NEAREST} to {MOST_NEAREST}",
             lambda value: value == 0 or FEWEST_NEAREST <= value <= MOST_NEAREST,
         ),
