@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from clients.data import DataError
+from clients.data.advice import advice_of
 from clients.data.columns import Tables, check_sites, of_each, read_all, unused_columns
-from clients.data.preparation import prepare, with_outcomes
+from clients.data.preparation import first_rows
 from clients.data.simulated_sites import SimulatedSites, simulated_sites
 from clients.data.source import without_notes
 from common.data_places import GIVEN_IN_PYTHON, shown_place
+from common.grouping import group_messages
 from common.results import PREDICT
 from common.settings import Config, ConfigError, SettingError, did_you_mean
 from protocols import registry
@@ -92,7 +94,7 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
         DATA_SETS[scenario.data_set].check(config)
     own = simulated_sites(str(config["data"])) if scenario is None and config["data"] else None
     if own is not None:
-        plan = replace(plan, notes=check_columns(own, protocol, config))
+        plan = _with_advice(replace(plan, notes=check_columns(own, protocol, config)), own)
     plan = replace(plan, center=_center_data(plan))
     if own is not None and simulated:
         shards = check_rows(own, protocol, config)
@@ -201,7 +203,7 @@ def check_columns(sites: SimulatedSites, protocol: str, config: Mapping[str, Any
     notes: list[str] = []
 
     def prepared(tables: Tables) -> None:
-        ready = of_each(tables, lambda table: with_outcomes(prepare(table, config, whole=False).table, config))
+        ready = of_each(tables, lambda table: first_rows(table, config))
         if check:
             check(ready, config)
         if "features" in report_of(protocol).column_keys:
@@ -229,9 +231,7 @@ def check_rows(sites: SimulatedSites, protocol: str, config: Mapping[str, Any]) 
     DataError
         One for all sites with data that the protocol cannot use.
     """
-    if sites.paths and sum(path.stat().st_size for path in sites.paths) > _MOST_BYTES:
-        return {}
-    if not sites.paths and not sites.data.startswith(GIVEN_IN_PYTHON):
+    if not _are_at_hand(sites):
         return {}
     if predicts_new_rows(config) and config["missing"] == "impute":  # medians are in the sites' kept models
         return {}
@@ -246,6 +246,24 @@ def _check_together(plan: RunPlan, shards: Mapping[str, Any]) -> tuple[str, ...]
     """Refuse rows of the sites and of the fusion center that do not go together; return what the user should know."""
     check = getattr(registry.room(plan.protocol, "shard"), "check_together", None)
     return tuple((check and check(shards, plan.center.files, plan.config)) or ())
+
+
+def _are_at_hand(sites: SimulatedSites) -> bool:
+    """Whether all rows can be looked at before a run: tables given in Python, and files that are small together."""
+    if sites.paths:
+        return sum(path.stat().st_size for path in sites.paths) <= _MOST_BYTES
+    return sites.data.startswith(GIVEN_IN_PYTHON)
+
+
+def _with_advice(plan: RunPlan, sites: SimulatedSites) -> RunPlan:
+    """Return the plan with what is done to the rows of simulated sites, and what makes errors on them look small."""
+    config = plan.config
+    if predicts_new_rows(config) or not _are_at_hand(sites):
+        return plan
+    advice = {name: advice_of(sites.config(place, len(sites.names), config)) for place, name in enumerate(sites.names)}
+    prepared = [f"{name}: {'; '.join(each.prepared)}" for name, each in advice.items() if each.prepared]
+    cautions = group_messages((name, line) for name, each in advice.items() for line in each.cautions)
+    return replace(plan, prepared=tuple(prepared), cautions=tuple(cautions))
 
 
 def _no_data(plan: RunPlan) -> SettingError:

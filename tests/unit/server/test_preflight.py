@@ -357,16 +357,6 @@ def test_what_is_not_used_is_said_before_the_run(world: SimpleNamespace) -> None
     assert preflight(labels).notes == ()
 
 
-def test_rows_without_an_outcome_are_left_out_where_missing_says_so(tmp_path: Path) -> None:
-    some = frame(level=["", *map(float, range(1, N))])
-    data = written(tmp_path / "some", north=some, south=frame())
-    settings = {"protocol": "sec", "data": data, "target": "level"}
-    with pytest.raises(REFUSALS, match="north.*line 2, column 'level': is empty"):
-        preflight(settings)
-    for way in ("drop", "impute"):
-        assert preflight({**settings, "missing": way}).n_sites == 2
-
-
 def test_rows_that_go_by_number_are_said_before_the_run(world: SimpleNamespace) -> None:
     settings = {"protocol": "residual", "data": world.no_level, "target": "level", "features": "age"}
     by_number = (
