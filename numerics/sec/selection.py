@@ -47,7 +47,7 @@ class Selection:
     model: BaseEstimator
     fitted_error: float
     candidate: Candidate
-    _validate: Callable[[], _Fitted] = field(repr=False)
+    _validate: Callable[[], _Fit] = field(repr=False)
 
     @property
     def cv_error(self) -> float:
