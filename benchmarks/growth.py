@@ -29,8 +29,6 @@ _QUICKER = 10
 """A trial has so many times fewer rows where sites share them."""
 AXES = ("sites", "sites-together", "rows")
 """More sites with the same rows between them; more sites with rows of their own; more rows at the same sites."""
-COSTS = ("center", "slowest", "all", "to_sites", "from_sites", "rounds", "peak")
-"""Costs in `Point`."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float64
 from consilience.attack.interface import Attack, Claims
 from consilience.attack.site import AttackedSite
 from numerics.residual.columns_and_outcomes import Columns
-from protocols.residual.payloads import Bin, Binned, Enrol, Enrolled, Fit, Fitted, Order
+from protocols.residual.payloads import Bin, Enrol, EntityBins, Fit, FittedValues, Holdings, Order
 
 _MOST_TARGETS = 500
 """Most targets in an ask."""
@@ -57,7 +57,7 @@ class _Center:
         if not self.site.start_run({"residual.align": align}):
             return False
         enrolled = self.site.ask(Enrol("x", align))
-        if not isinstance(enrolled, Enrolled):
+        if not isinstance(enrolled, Holdings):
             return False
         self.n = enrolled.n
         return self.site.ask(Order(np.arange(self.n), agent, min_leaf=1)) is not None
@@ -65,7 +65,7 @@ class _Center:
     def fits(self, targets: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
         """Return the agent's predictions for targets of all rows; no columns if it refuses."""
         answer = self.site.ask(Fit(np.ascontiguousarray(targets)))
-        if not isinstance(answer, Fitted):
+        if not isinstance(answer, FittedValues):
             return np.zeros((self.n, 0))
         self.n_targets += targets.shape[1]
         return answer.fitted.astype(np.float64)
@@ -170,7 +170,7 @@ def bins(site: AttackedSite) -> Claims:
         if not center.start("tree"):
             break
         answer = site.ask(Bin(levels, 0.0))
-        if not isinstance(answer, Binned) or not answer.levels.size:
+        if not isinstance(answer, EntityBins) or not answer.levels.size:
             return Claims.none(p, "the site gives no bins")
         order = answer.bins + (0.0 if order is None else 64 * order)
     if order is None:

@@ -31,7 +31,7 @@ from numerics.bc3e.responsibilities import Table, max_classes, safe_log, sum_cla
 _PREFIX = "confusion:"
 
 PRIOR_LABELS, PRIOR_RIGHT = 80.0, 0.7
-"""The prior of each row of a confusion matrix: so many labels, of which this share is right (docs/measurements.md)."""
+"""The prior of each row of a confusion matrix: so many labels, of which this share is right (docs/bc3e-evidence.md)."""
 
 _LEAST_LOG = -1000.0
 """Smallest log probability of a label; the prior keeps true ones far above it."""
@@ -67,14 +67,14 @@ RELATED = 0.1
 """Association below which a clustering is taken to have nothing to do with the classes."""
 
 GAINS = (0.2, 0.35)
-"""Mean gains by clusterings from which on a class counts for two draws, and for one (docs/measurements.md)."""
+"""Mean gains by clusterings from which on a class counts for two draws, and for one (docs/bc3e-evidence.md)."""
 
 
 def draws_of(gains: Iterable[float]) -> int:
     """Return the number of draws of theta that a class counts for by default.
 
     With fewer draws, clusterings that do not follow classes overrule the classifiers; with more, those that do help
-    less, and bad classifiers are not found out (docs/measurements.md).
+    less, and bad classifiers are not found out (docs/bc3e-evidence.md).
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ FOLDS = 5
 """Parts of the rows, of which each is left out once, to choose a method."""
 _FOLDS_OF_FEW, _FEW = 10, 1000
 """Parts to measure the chosen method on so many rows or fewer. Fits to four fifths of 50 rows of 20 inputs had half as
-large an error again as the model of all rows (docs/measurements.md), and clusters looked better than they are."""
+large an error again as the model of all rows (docs/sec-evidence.md), and clusters looked better than they are."""
 _SQUARED = Loss()
 _LEVERAGE = 1 - 1e-6
 """A row of this leverage decides its own prediction; nothing is known of it when it is left out."""

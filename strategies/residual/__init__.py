@@ -16,7 +16,7 @@ from numerics.residual import boosted
 from numerics.residual.columns_and_outcomes import Outcomes
 from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, MOST_ROUNDS, Rules, Split
 from numerics.shared.folds import draw_kinds
-from protocols.residual.payloads import Enrol, Enrolled
+from protocols.residual.payloads import Enrol, Holdings
 from protocols.residual.plan import Plan
 from protocols.residual.settings import Settings
 from protocols.wire.payload import Payload
@@ -24,11 +24,12 @@ from strategies.conversation import Broadcast, Conversation, carrying
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.influence import Influence
-from strategies.residual import report
+from strategies.residual import notes, report
 from strategies.residual.enrolment import CENTER, Enrolment, EntityKeys, check_enrolled
-from strategies.residual.execution import PlanResult, centered, relayed, ring
+from strategies.residual.execution import PlanResult, centered, relayed
 from strategies.residual.prediction import OutcomePredictions, predict_at_center, predict_at_holder
 from strategies.residual.report import ResidualOutcome
+from strategies.residual.ring import ring
 
 Outcome = ResidualOutcome | OutcomePredictions
 
@@ -37,7 +38,7 @@ __all__ = ["OutcomePredictions", "Residual", "ResidualOutcome", "Settings"]
 _TREE = "tree"
 _LEAF, _MANY, _ROWS_A_LEAF = 40, 100, 25
 """Default of the smallest leaf: 40 for 1000 to 4000 rows, a hundredth of more rows (with leaves of 40, trees fit the
-noise of 45,000 rows: docs/measurements.md), a twenty-fifth of fewer rows, 5 at least."""
+noise of 45,000 rows), a twenty-fifth of fewer rows, 5 at least."""
 
 
 class Residual(FusionStrategy):
@@ -84,7 +85,7 @@ class Residual(FusionStrategy):
                 " of their rows only; leave repetitions out"
             )
         enrol = Enrol(self.session, self.settings.align, sealed or bool(earlier))
-        answers: dict[str, Enrolled] = yield Broadcast(enrol, check=partial(check_enrolled, enrol))
+        answers: dict[str, Holdings] = yield Broadcast(enrol, check=partial(check_enrolled, enrol))
         if earlier:
             return (yield from predict_at_holder(earlier, answers))
         enrolment = Enrolment.of(answers, keys, outcomes.classes if outcomes else ())
@@ -160,7 +161,7 @@ class Residual(FusionStrategy):
         return np.concatenate([shuffled, test]), len(learning), rules
 
     def _kinds(self, enrolment: Enrolment, outcomes: Outcomes | None, repetition: int) -> UInt8[np.ndarray, "n"] | None:
-        """Return what each common row is for (`Enrolled.split`), if the holder of the outcomes knows persons."""
+        """Return what each common row is for (`Holdings.split`), if the holder of the outcomes knows persons."""
         rows = enrolment.alignment.rows[enrolment.holder]
         if outcomes is None:
             split = enrolment.answers[enrolment.holder].split
@@ -213,7 +214,7 @@ class Residual(FusionStrategy):
 
     def notes(self, outcome: Outcome) -> list[str]:
         """Return sentences for the reader of the report."""
-        return outcome.notes() if isinstance(outcome, OutcomePredictions) else report.notes_on(outcome)
+        return outcome.notes() if isinstance(outcome, OutcomePredictions) else notes.notes_on(outcome)
 
     def costs(self, lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """Return the numbers sent in an iteration (Table II)."""
@@ -257,7 +258,7 @@ _OTHERS: Mapping[str, str] = {
 
 def _with_algorithm(settings: Settings) -> Settings:
     """Return the settings with the ring's algorithm in a ring, if the run names none."""
-    unset = "residual.algorithm" not in settings.given()
+    unset = "residual.algorithm" not in settings.explicit()
     return replace(settings, algorithm="sip") if unset and settings.topology == "ring" else settings
 
 
@@ -265,7 +266,7 @@ def _check_algorithm(settings: Settings) -> None:
     """Refuse settings that boosting would pass over in silence, where a run names no algorithm, and `robust`."""
     default = Settings()
     for name, algorithms in _OTHERS.items():
-        if "residual.algorithm" not in settings.given() and getattr(settings, name) != getattr(default, name):
+        if "residual.algorithm" not in settings.explicit() and getattr(settings, name) != getattr(default, name):
             raise FusionError(
                 f"residual.{name.replace('_', '-')} is for {algorithms}, and the default is {default.algorithm}: set"
                 " residual.algorithm, too"

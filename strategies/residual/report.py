@@ -1,4 +1,4 @@
-"""Metrics, arrays, table and notes of a run of attribute-distributed regression."""
+"""Metrics, arrays, table and costs of a run of attribute-distributed regression."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import numpy as np
 from jaxtyping import Bool, Float64, Shaped
 from sklearn.base import BaseEstimator
 
-from numerics.residual.bins import share_replaced
-from numerics.residual.robust import NOTABLE
 from numerics.residual.rules import LearningResult, Rules
 from numerics.shared.classification import as_metrics, class_arrays, scores_in
-from protocols.residual.payloads import Fit, Fitted, Show, Tried, Try
+from protocols.residual.payloads import Fit, FittedValues, Show, TrialFit, Try
 from strategies.influence import Influence
 from strategies.residual.enrolment import CENTER, Enrolment
 from strategies.residual.execution import PlanResult
 
 _KINDS = ("train", "validation", "test")
-_DOWN, _UP = {Fit.title(): "target", Try.title(): "residual"}, {Fitted.title(): "fitted", Tried.title(): "fitted"}
+_DOWN, _UP = (
+    {Fit.title(): "target", Try.title(): "residual"},
+    {FittedValues.title(): "fitted", TrialFit.title(): "fitted"},
+)
 _NEGLIGIBLE = 1e-20
 """Mean squares below this share of the first are rounding errors."""
 
@@ -251,7 +252,7 @@ def influence_in(outcome: ResidualOutcome) -> Influence:
     result = outcome.result
     if result.without is None:
         return Influence.cannot_be_said("the predictions crossed sealed, and the fusion center holds none")
-    kind = _kind_of(result)
+    kind = kind_of(result)
     without = dict(zip(result.names, result.without.errors[:, kind].tolist(), strict=True))
     measure = f"{_KINDS[kind]}_mse"
     if outcome.enrolment.classes:
@@ -259,7 +260,7 @@ def influence_in(outcome: ResidualOutcome) -> Influence:
     return Influence(measure, float(result.curve[result.iteration, kind]), without)
 
 
-def _kind_of(result: LearningResult) -> int:
+def kind_of(result: LearningResult) -> int:
     """Return the kind of row on which agents are judged: test rows, or where there are none training rows."""
     return 2 if result.split.n_test else 0
 
@@ -268,109 +269,6 @@ def excluded_in(outcome: ResidualOutcome) -> dict[str, str]:
     """Return the sites that are not in the result although they answered, with the reason."""
     reason = "raised the error on validation rows, and was left out from then on (residual.robust)"
     return {**outcome.enrolment.excluded, **dict.fromkeys(outcome.result.left_out, reason)}
-
-
-def notes_on(outcome: ResidualOutcome) -> list[str]:
-    """Return sentences for the reader of the report."""
-    result, rules = outcome.result, outcome.rules
-    notes = []
-    silent = [
-        name for name, seen in zip(result.names, result.seen, strict=True) if not (seen or name in result.left_out)
-    ]
-    if silent:
-        notes.append(f"{', '.join(silent)}: have no part in the result; they gave no prediction, or had nothing to add")
-    if unkept := outcome.plan.unkept:
-        notes.append(
-            f"{', '.join(unkept)}: did not say that their model is kept (silent at the end, or no site-output-dir);"
-            " predictions later go without them"
-        )
-    if result.alone is not None and (unknown := [name for name in result.names if name not in result.alone.names]):
-        notes.append(f"{', '.join(unknown)}: did not answer how well they predict alone, and are not compared with")
-    if result.own_site:
-        share = "is the result" if result.own_share == 1 else "counts a half of it"
-        notes.append(
-            f"{result.own_site}: its own prediction by its columns alone {share}, since the validation rows are better"
-            " predicted so"
-        )
-    notes += _randomness_notes(result)
-    notes += _improvement_notes(outcome)
-    notes += _entity_notes(outcome)
-    if result.split.n_fit < 2 * rules.min_leaf:
-        notes.append(
-            f"there are {result.split.n_fit} training rows, and a leaf of a tree has {rules.min_leaf} at least:"
-            " no tree can split (residual.min-leaf)"
-        )
-    finished = result.model is not None and rules.boosts
-    additive = result.iteration - finished - bool(result.own_site)
-    if (result.algorithm == "boosted" and result.own_share < 1) or (result.algorithm == "bins" and finished):
-        notes += _overfit_notes(result.curve[additive])
-    if additive == rules.rounds and result.iteration == len(result.curve) - 1 and rules.stop != "rounds":
-        notes.append(f"the error was still falling after {rules.rounds} iterations (residual.rounds)")
-    return notes
-
-
-_OVERFIT = 0.1
-"""Share of the error on validation rows below which that on training rows says that agents know these by heart: small
-trees leave a third or more (docs/residual.md)."""
-
-
-def _overfit_notes(errors: Float64[np.ndarray, "3"]) -> list[str]:
-    """Say where agents of boosting fit the training rows so closely that there is nothing left to learn together."""
-    train, validation, _ = errors.tolist()
-    if not train < _OVERFIT * validation:
-        return []
-    return [
-        f"the agents' steps leave an error of {train:.3g} on training rows, and of {validation:.3g} on validation rows:"
-        " boosting needs weak agents, such as its default (residual.agent, and agent at the sites)"
-    ]
-
-
-def _randomness_notes(result: LearningResult) -> list[str]:
-    """Say which bins are not the true ones, and how many."""
-    notes = []
-    for name, epsilon in zip(result.names, result.epsilons, strict=False):
-        if epsilon:
-            replaced = share_replaced(max(result.combination.levels_of(name)), epsilon)
-            notes.append(
-                f"{name}: {replaced:.0%} of its bins are not the true ones (randomized response, eps {epsilon:g} a"
-                " column); the error is larger for it"
-            )
-    return notes
-
-
-def _improvement_notes(outcome: ResidualOutcome) -> list[str]:
-    """Name the agents without which the error is notably lower, by more than chance explains."""
-    result, influence = outcome.result, influence_in(outcome)
-    error = influence.with_all
-    if error is None or result.without is None:
-        return []
-    harm = result.without.harm[:, _kind_of(result)]
-    better = [
-        site
-        for site, raised in zip(result.names, harm.tolist(), strict=True)
-        if raised > NOTABLE * error and influence.without[site] < (1 - NOTABLE) * error
-    ]
-    return [
-        f"{site}: without it the error would be {influence.without[site]:.4g} instead of {error:.4g}; look at its data"
-        + ("" if outcome.rules.robust else " (residual.robust)")
-        for site in better
-    ]
-
-
-def _entity_notes(outcome: ResidualOutcome) -> list[str]:
-    alignment, notes = outcome.enrolment.alignment, []
-    if alignment.n_lost:
-        site, most = max(alignment.lost.items(), key=lambda each: each[1])
-        notes.append(
-            f"{alignment.n_lost} of {alignment.n_distinct} entities are not known everywhere and were left out"
-            f" (most of them of {site or 'the fusion center'}: {most})"
-        )
-    if outcome.rules.keep and not alignment.named:  # a scenario's rows are in order
-        notes.append("entities were matched by row number: is it the same at every site? (else set id)")
-    if alignment.kinds:
-        kinds = "; ".join(f"{site or 'the fusion center'}: {kind}" for site, kind in alignment.kinds.items())
-        notes.append(f"entities are named by numbers at some and by text at others ({kinds}): is one 012 and one 12?")
-    return notes
 
 
 def numbers_per_iteration(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -396,7 +294,7 @@ def numbers_per_iteration(lines: Sequence[Mapping[str, Any]]) -> dict[str, float
     down, up = ([line for line in counted if line["payload"] in fields] for fields in (_DOWN, _UP))
     iterations = len({line["round"] for line in down})
     n_shows = sum(line["payload"] == Show.title() for line in counted)
-    n_errors = sum(line["payload"] == Tried.title() for line in up)
+    n_errors = sum(line["payload"] == TrialFit.title() for line in up)
     return {
         "numbers_down": sum(math.prod(_shape(line)) for line in down) / max(iterations, 1),
         "numbers_up": (sum(math.prod(_shape(line)) for line in up) + n_errors) / max(iterations, 1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strategies.residual.report import _overfit_notes
+from strategies.residual.notes import _overfit_notes
 
 
 def test_agents_that_know_the_training_rows_by_heart_are_noted() -> None:

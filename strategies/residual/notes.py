@@ -1,0 +1,114 @@
+"""Notes on a run of attribute-distributed regression."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64
+
+from numerics.residual.bins import share_replaced
+from numerics.residual.robust import NOTABLE
+from numerics.residual.rules import LearningResult
+from strategies.residual.report import ResidualOutcome, influence_in, kind_of
+
+
+def notes_on(outcome: ResidualOutcome) -> list[str]:
+    """Return sentences for the reader of the report."""
+    result, rules = outcome.result, outcome.rules
+    notes = []
+    silent = [
+        name for name, seen in zip(result.names, result.seen, strict=True) if not (seen or name in result.left_out)
+    ]
+    if silent:
+        notes.append(f"{', '.join(silent)}: have no part in the result; they gave no prediction, or had nothing to add")
+    if without_receipt := outcome.plan.without_receipt:
+        notes.append(
+            f"{', '.join(without_receipt)}: did not confirm that they stored a model (silent, or no site-output-dir);"
+            " predictions later go without them"
+        )
+    if result.alone is not None and (unknown := [name for name in result.names if name not in result.alone.names]):
+        notes.append(f"{', '.join(unknown)}: did not answer how well they predict alone, and are not compared with")
+    if result.own_site:
+        share = "is the result" if result.own_share == 1 else "counts a half of it"
+        notes.append(
+            f"{result.own_site}: its own prediction by its columns alone {share}, since the validation rows are better"
+            " predicted so"
+        )
+    notes += _randomness_notes(result)
+    notes += _improvement_notes(outcome)
+    notes += _entity_notes(outcome)
+    if result.split.n_fit < 2 * rules.min_leaf:
+        notes.append(
+            f"there are {result.split.n_fit} training rows, and a leaf of a tree has {rules.min_leaf} at least:"
+            " no tree can split (residual.min-leaf)"
+        )
+    finished = result.model is not None and rules.boosts
+    additive = result.iteration - finished - bool(result.own_site)
+    if (result.algorithm == "boosted" and result.own_share < 1) or (result.algorithm == "bins" and finished):
+        notes += _overfit_notes(result.curve[additive])
+    if additive == rules.rounds and result.iteration == len(result.curve) - 1 and rules.stop != "rounds":
+        notes.append(f"the error was still falling after {rules.rounds} iterations (residual.rounds)")
+    return notes
+
+
+_OVERFIT = 0.1
+"""Share of the error on validation rows below which that on training rows says that agents know these by heart: small
+trees leave a third or more (docs/residual.md)."""
+
+
+def _overfit_notes(errors: Float64[np.ndarray, "3"]) -> list[str]:
+    """Say where agents of boosting fit the training rows so closely that there is nothing left to learn together."""
+    train, validation, _ = errors.tolist()
+    if not train < _OVERFIT * validation:
+        return []
+    return [
+        f"the agents' steps leave an error of {train:.3g} on training rows, and of {validation:.3g} on validation rows:"
+        " boosting needs weak agents, such as its default (residual.agent, and agent at the sites)"
+    ]
+
+
+def _randomness_notes(result: LearningResult) -> list[str]:
+    """Say which bins are not the true ones, and how many."""
+    notes = []
+    for name, epsilon in zip(result.names, result.epsilons, strict=False):
+        if epsilon:
+            replaced = share_replaced(max(result.combination.levels_of(name)), epsilon)
+            notes.append(
+                f"{name}: {replaced:.0%} of its bins are not the true ones (randomized response, eps {epsilon:g} a"
+                " column); the error is larger for it"
+            )
+    return notes
+
+
+def _improvement_notes(outcome: ResidualOutcome) -> list[str]:
+    """Name the agents without which the error is notably lower, by more than chance explains."""
+    result, influence = outcome.result, influence_in(outcome)
+    error = influence.with_all
+    if error is None or result.without is None:
+        return []
+    harm = result.without.harm[:, kind_of(result)]
+    better = [
+        site
+        for site, raised in zip(result.names, harm.tolist(), strict=True)
+        if raised > NOTABLE * error and influence.without[site] < (1 - NOTABLE) * error
+    ]
+    return [
+        f"{site}: without it the error would be {influence.without[site]:.4g} instead of {error:.4g}; look at its data"
+        + ("" if outcome.rules.robust else " (residual.robust)")
+        for site in better
+    ]
+
+
+def _entity_notes(outcome: ResidualOutcome) -> list[str]:
+    alignment, notes = outcome.enrolment.alignment, []
+    if alignment.n_lost:
+        site, most = max(alignment.lost.items(), key=lambda each: each[1])
+        notes.append(
+            f"{alignment.n_lost} of {alignment.n_distinct} entities are not known everywhere and were left out"
+            f" (most of them of {site or 'the fusion center'}: {most})"
+        )
+    if outcome.rules.keep and not alignment.named:  # a scenario's rows are in order
+        notes.append("entities were matched by row number: is it the same at every site? (else set id)")
+    if alignment.kinds:
+        kinds = "; ".join(f"{site or 'the fusion center'}: {kind}" for site, kind in alignment.kinds.items())
+        notes.append(f"entities are named by numbers at some and by text at others ({kinds}): is one 012 and one 12?")
+    return notes
