@@ -140,7 +140,8 @@ def _draw_accuracies(axes: Axes, methods: list[_Method]) -> None:
     for place, (_, value, error) in zip(places, methods, strict=True):
         color, marker = (VERMILION, "s") if place else (BLUE, "o")
         axes.errorbar(100 * value, place, xerr=100 * error or None, fmt=marker, color=color, capsize=3)
-        axes.annotate(f"{100 * value:.1f}", (100 * value, place), (0, 6), textcoords="offset points", ha="center", fontsize=8)
+        where = (100 * value, place)
+        axes.annotate(f"{100 * value:.1f}", where, (0, 6), textcoords="offset points", ha="center", fontsize=8)
     axes.set_yticks(places, [plain(each.label) for each in methods])
     axes.set_ylim(len(methods) - 0.5, -0.7)
     axes.margins(x=0.12)
