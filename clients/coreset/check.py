@@ -149,7 +149,7 @@ def _leaving_lines(statistics: _Statistics, roles: Roles, config: Mapping[str, o
     ]
     if Settings.of(config).alone:
         lines += [
-            "  once, unless coreset.alone=false: what at most 4000 rows cost in clusters of this site alone, and in the",
+            "  once, unless coreset.alone=false: what at most 4000 rows cost in clusters of this site alone, and in",
             "    joint ones (three sums of three digits)",
         ]
     if setting(config, "coreset.assignment") == "exact":
