@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from common.extras import require
 from common.results import PREDICT
-from common.settings import ConfigError, Settings, Value
+from common.settings import ConfigError, Settings
+from common.value_ranges import Value
 from consilience.data_check import DataCheck
 from consilience.errors import plain_errors
 from consilience.finished_run import Run

@@ -9,16 +9,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from jaxtyping import Float64
 
-from clients.data.preparation import (
-    MOST_VALUES,
-    Category,
-    categories_of,
-    categories_text,
-    example_of,
-    numbers_of,
-    text_of,
-)
-from clients.data.table import Table, cell_name, setting, split_patterns
+from clients.data.cells import example_of, numbers_of, text_of
+from clients.data.column_selection import cell_name, split_patterns
+from clients.data.preparation import MOST_VALUES, Category, categories_of, categories_text
+from clients.data.table import Table, setting
 from common.grouping import list_names
 
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|uuid|mrn|nr|no|number|key|code|subject|patient|person)#?$", re.IGNORECASE)
