@@ -26,8 +26,9 @@ from clients.site import Site
 from common.entity_keys import keyed_hashes
 from common.files import write_arrays
 from numerics.bc3e.anderson import ParameterBlock
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
+from numerics.bc3e.e_step import EStepSettings, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble, n_values
+from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import one_to_grid
 from numerics.bc3e.reliability import (
     association,
