@@ -21,6 +21,8 @@ COLD, WARM = 0.06, 0.004
 """Initial temperature, without and with prices of a similar problem."""
 GAP = 1e-4
 """Expected relative gain at which a search for prices ends."""
+_ROUGH_GAP, _ROUGH_ROUNDS = 3e-3, 10
+"""The same gain, and the most rounds, where prices only begin an exact search."""
 _COOLING = 4.0
 _COLDEST = 1e-7
 _RADII = (4.0, 1.0, 0.25)
@@ -242,20 +244,13 @@ def prices_of(
     weights: Int64[np.ndarray, "n"],
     groups: Int64[np.ndarray, "n"],
     bounds: Bounds,
-    *,
-    gap: float = 3e-3,
-    rounds: int = 10,
 ) -> Float64[np.ndarray, "H k"]:
-    """Compute good prices for points that are in one place.
+    """Compute good prices for points that are in one place, in ten rounds at most.
 
     Parameters
     ----------
     squared, weights, groups, bounds
         As for `numerics.coreset.fairness.assignment.fair_assignment`.
-    gap : float
-        Expected gain, relative to the bound, at which the search ends.
-    rounds : int
-        Largest number of rounds.
 
     Returns
     -------
@@ -273,8 +268,8 @@ def prices_of(
     mass = np.maximum(np.bincount(nearest, weights, k), 1)
     scale = np.bincount(nearest, weights * np.partition(squared, k // 2, axis=1)[:, k // 2], k) / mass
     totals = np.bincount(groups, weights, bounds.n_groups).astype(np.int64)
-    search = Pricing(bounds, totals, k, np.where(scale > 0, scale, scale.max() or 1.0), gap=gap)
-    while not search.done and search.rounds < rounds:
+    search = Pricing(bounds, totals, k, np.where(scale > 0, scale, scale.max() or 1.0), gap=_ROUGH_GAP)
+    while not search.done and search.rounds < _ROUGH_ROUNDS:
         shifts, temperatures = search.candidates()
         search.update(
             [price_points(squared, weights, groups, s, T) for s, T in zip(shifts, temperatures.tolist(), strict=True)]
