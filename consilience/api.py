@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import warnings
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from common.extras import require
 from common.results import PREDICT
-from common.settings import ConfigError, Settings
+from common.settings import ConfigError
 from common.value_ranges import Value
 from consilience.data_check import DataCheck
 from consilience.errors import plain_errors
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from consilience.python_data import Data, Rows
     from consilience.run_request import RunRequest
+    from consilience.settings_classes import RunKeywords, Settings
 
 Engine = Literal["local", "flower"]
 
@@ -51,7 +53,7 @@ def run(
     output_dir: str | Path | None = None,
     resume_from: str | Path | None = None,
     progress: Progress = None,
-    **run_settings: Any,
+    **run_settings: Unpack[RunKeywords],
 ) -> Run:
     """Run a scenario, or a protocol on your own data.
 
@@ -126,6 +128,8 @@ def run(
         if engine == "flower":
             require("ray", 'engine="flower"')
         request = python_request(what, settings, data=data, sites=sites, rows=rows, keywords={**keywords, **where})
+        for note in request.request.plan.notes if request.request.plan and progress != "log" else ():
+            warnings.warn(note, stacklevel=3)  # of whoever called `run`
         with watch(progress, resumable=keep is None) as show:
             path = _run_by(engine, request, show, workers)
         result = Run(path, keep=request.tables)

@@ -120,6 +120,8 @@ def protocol_of(settings: object) -> str:
     ConfigError
         If they are of none.
     """
+    if isinstance(settings, type) and issubclass(settings, ProtocolSettings):
+        raise ConfigError(f"give settings, not their class: {_example(settings.prefix.rstrip('.'))}")
     if not isinstance(settings, ProtocolSettings):
         raise ConfigError(f"a run has a scenario's name or a protocol's settings ({_example()}), not {settings!r}")
     return settings.prefix.rstrip(".")

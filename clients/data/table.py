@@ -234,7 +234,8 @@ def check_names(source: str, names: Iterable[object]) -> None:
     seen: set[str] = set()
     for position, name in enumerate(names, start=1):
         if not isinstance(name, str):
-            raise DataError(f"{source}: column {position} is named {name!r}; a name must be text", "bad-shape")
+            hint = "a name must be text, as frame.columns.map(str) makes it"
+            raise DataError(f"{source}: column {position} is named {name!r}; {hint}", "bad-shape")
         if not name.strip():
             hint = "name it, or leave it out (pandas: to_csv(index=False))"
             raise DataError(f"{source}: column {position} has no name; {hint}", "bad-shape")

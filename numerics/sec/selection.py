@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -40,8 +40,6 @@ class Selection:
         needs; `protocols.models.encode_model` leaves them out.
     fitted_error : float
         Mean loss on the rows that the model was fitted to (``e_i`` of eq. 3).
-    cv_error : float
-        Mean loss on rows that a fit to others predicts: one half of them (eq. 2), or each part once.
     candidate : Candidate
         The candidate as it was read.
     """
@@ -49,8 +47,22 @@ class Selection:
     method: str
     model: BaseEstimator
     fitted_error: float
-    cv_error: float
     candidate: Candidate
+    _validate: Callable[[], _Fit] = field(repr=False)
+
+    @property
+    def cv_error(self) -> float:
+        """Mean loss on rows that a fit to others predicts: one half of them (eq. 2), or each part once.
+
+        Raises
+        ------
+        SelectionError
+            If the method cannot be fitted to a part of the rows.
+        """
+        validated = self._validate()
+        if validated.reason:
+            raise SelectionError(f"{self.method}: {validated.reason}")
+        return validated.error
 
 
 @dataclass(frozen=True)
@@ -107,8 +119,9 @@ def select(
 ) -> Selection:
     """Choose among candidates by cross-validation and refit the best on all rows.
 
-    The parts of the rows depend on `rng_seed` only. A random fit depends on `rng_seed` and its candidate, never on the
-    other candidates. The same arguments give the same selection, bit for bit, in every process.
+    A single candidate is not cross-validated. The parts of the rows depend on `rng_seed` only. A random fit depends on
+    `rng_seed` and its candidate, never on the other candidates. The same arguments give the same selection, bit for
+    bit, in every process.
     Source: Ye, Ding and Ghanadan (2022), eq. 2, for two halves; Stone (1974) for more parts.
 
     Parameters
@@ -154,18 +167,23 @@ def select(
     settings = _fit_settings(standardize, min_leaf, group, loss, class_weight)
     rows = _digest(x, y, person, (rng_seed, *settings.values()))
     splits = draw_splits(len(y), selection, rng_seed, person)
-    tried, fits = [], {}
+    fits, validations = [], []
     for candidate in candidates:
-        fits[candidate.key] = partial(_fit, candidate, seed=_seed(rng_seed, candidate), **settings)
-        validate = partial(_cross_validate, fits[candidate.key], x, y, splits, loss, person)
-        tried.append((candidate, _cv_errors.get(f"{rows} {selection} {candidate.key}", validate)))
-    reasons = {candidate.text: validated.reason for candidate, validated in tried if validated.reason}
-    # The sort is stable: of two candidates with equal errors, the earlier one comes first.
-    for candidate, validated in sorted((each for each in tried if not each[1].reason), key=lambda each: each[1].error):
-        refit = _refits.get(f"{rows} {candidate.key}", partial(_refit, fits[candidate.key], x, y, loss, person))
-        if refit.model is not None:
-            return Selection(candidate.text, refit.model, refit.error, validated.error, candidate)
-        reasons[candidate.text] = refit.reason
+        refit: Fit = partial(_fit, candidate, seed=_seed(rng_seed, candidate), **settings)
+        validate = partial(_cross_validate, refit, x, y, splits, loss, person)
+        fits.append(partial(_refits.get, f"{rows} {candidate.key}", partial(_refit, refit, x, y, loss, person)))
+        validations.append(partial(_cv_errors.get, f"{rows} {selection} {candidate.key}", validate))
+    reasons, order = {}, [0]
+    if len(candidates) > 1:
+        tried = [validate() for validate in validations]
+        reasons = {each.text: one.reason for each, one in zip(candidates, tried, strict=True) if one.reason}
+        # The sort is stable: of two candidates with equal errors, the earlier one comes first.
+        order = sorted((i for i, one in enumerate(tried) if not one.reason), key=lambda i: tried[i].error)
+    for place in order:
+        candidate, fitted = candidates[place], fits[place]()
+        if fitted.model is not None:
+            return Selection(candidate.text, fitted.model, fitted.error, candidate, validations[place])
+        reasons[candidate.text] = fitted.reason
     why = "; ".join(f"{text}: {reason}" for text, reason in reasons.items())
     raise SelectionError(f"no candidate can be fitted to the {len(y)} rows ({why}); name another candidate")
 
@@ -186,6 +204,11 @@ def leave_out_chosen(
     """Predict the learner's own rows by models like the chosen one that were fitted without them.
 
     Parameters are those of `select`, whose result `chosen` is.
+
+    Raises
+    ------
+    SelectionError
+        If the method cannot be fitted to a part of the rows, or does not predict the others.
     """
     candidate, settings = chosen.candidate, _fit_settings(standardize, min_leaf, group, loss, class_weight)
     refit: Fit = partial(_fit, candidate, seed=_seed(rng_seed, candidate), **settings)
@@ -193,7 +216,13 @@ def leave_out_chosen(
     def compute() -> LeftOut:
         rng = np.random.default_rng([rng_seed, 1])
         linear = candidate.key == "lr()"
-        return leave_out(chosen.model, refit, x, y, linear=linear, rng=rng, loss=loss, person=person)
+        try:
+            left = leave_out(chosen.model, refit, x, y, linear=linear, rng=rng, loss=loss, person=person)
+        except Exception as error:  # as in `_cross_validate`
+            raise SelectionError(f"{chosen.method}: {_failed(error, len(y)).reason}, less a part") from None
+        if not np.isfinite(left.error):
+            raise SelectionError(f"{chosen.method}: its error on rows left out is not finite")
+        return left
 
     return _left_out.get(f"{_digest(x, y, person, (rng_seed, *settings.values()))} {candidate.key}", compute)
 

@@ -19,6 +19,7 @@ from numerics.gp.likelihood import theta_bounds
 from numerics.gp.measurements import Queries
 from numerics.shared.classes import places_of
 from numerics.shared.threads import single_threaded
+from protocols.center_inputs import unusable_input
 from protocols.gp.payloads import LARGEST, Inputs, Moments, Rows, Survey
 from protocols.gp.settings import Settings
 from strategies.class_labels import class_places
@@ -237,11 +238,8 @@ class GP(FusionStrategy):
 
     def _own_queries(self, registry: ExpertRegistry, columns: Mapping[str, Shaped[np.ndarray, "t"]]) -> Queries:
         """Return the query points of the center's own file."""
-        for name in registry.features:
-            if name not in columns or columns[name].dtype.kind != "f":
-                raise FusionError(f"the center's file of query points has no column of numbers {name!r}, an input")
-            for point in np.flatnonzero(np.isnan(columns[name]))[:1]:
-                raise FusionError(f"the center's file of query points: {name!r} is empty at point {point + 1}")
+        if wrong := unusable_input(columns, registry.features):
+            raise FusionError(f"the center's file of query points{wrong}")
         x = np.column_stack([columns[name] for name in registry.features])
         y = columns.get(self.target)
         if y is not None and registry.classes:

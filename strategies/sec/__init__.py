@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Int64, Shaped
 
 from numerics.sec.similarity import choose_landmarks
+from protocols.center_inputs import unusable_input
 from protocols.classes import ClassListError, check_classes
 from protocols.models import ModelError, check_model
 from protocols.sec.payloads import (
@@ -226,9 +227,11 @@ class SEC(FusionStrategy):
         if not columns:
             return CenterScores()
         features = next(iter(learners.profiles.values())).features
-        for name in (*features, self.target):
-            if name not in columns:
-                raise FusionError(f"the center's test file has no column of numbers {name!r}, which the learners use")
+        wrong = unusable_input(columns, features)
+        if self.target not in columns:
+            wrong = f" has no column {self.target!r}, the target"
+        if wrong:
+            raise FusionError(f"the center's test file{wrong}")
         x = np.column_stack([columns[name] for name in features])
         y = columns[self.target]
         if learners.classes:

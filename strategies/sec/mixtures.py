@@ -121,7 +121,8 @@ def mix_models(
     truth : Mapping[str, int]
         True cluster by learner, if a scenario knows it.
     personal : bool
-        Whether the learner is asked for its personal mixture too, whose weights it finds itself.
+        Whether the learner is asked for its personal mixture too, whose weights it finds itself. It is not where pooled
+        rows have a model in the cluster: that one is in no personal mixture.
     retraining : Retraining, optional
         Models of pooled rows. Each takes the place of the models of the learners that sent these rows, with the sum of
         their weights.
@@ -143,6 +144,7 @@ def mix_models(
     partners = partners_of(name, learners, labels, usable, truth)
     own, weights, coefficients = [], [], []
     retraining = retraining or Retraining.none(len(labels))
+    personal = personal and not retraining.among(partners["cluster"]).any()
     pools = [retraining.among(members) for members in partners.values()]
     keys = list(dict.fromkeys(pool.tobytes() for pool in pools if pool.any()))
     pool_weights = np.zeros((len(partners) + personal, len(keys)))
@@ -234,6 +236,13 @@ def predict_by_cluster(
     models += [retraining.models[pool.tobytes()] for pool in pools if pool.any()]
     weights = np.hstack([np.where(pools, 0.0, weights), shares])
     return mix(weights, Predictors([decode_model(model) for model in models]).predict(x))
+
+
+def predict_by_weights(
+    learners: Learners, weights: Float64[np.ndarray, "mixtures L"], x: Float64[np.ndarray, "t p"]
+) -> Float64[np.ndarray, "mixtures t"]:
+    """Predict by mixtures of the models of all learners; infinite where a prediction is not finite."""
+    return mix(weights, Predictors([decode_model(profile.model) for profile in learners.profiles.values()]).predict(x))
 
 
 def evaluate_on_test_rows(

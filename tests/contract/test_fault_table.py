@@ -26,6 +26,7 @@ from tests.support.fault_federations import WORLDS, Node, at_home
 from tests.support.fault_results import EndedRun, assert_expected
 from tests.support.faults import At, FaultyGrid, after, ever, once
 from tests.support.grid import Clock
+from tests.support.parameters import few
 from tests.support.residual_sites import COSTS
 from tests.support.runs import run_over, skip_waiting
 from tests.support.tampering import CANARY, with_error
@@ -257,7 +258,7 @@ def benches(clock: Clock, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.title)
-@pytest.mark.parametrize("protocol", WORLDS)
+@pytest.mark.parametrize("protocol", few(list(WORLDS), 2))
 def test_a_run_in_trouble_ends(benches: dict[str, Bench], protocol: str, trouble: Trouble) -> None:
     bench = benches[protocol]
     found = bench.run(trouble)

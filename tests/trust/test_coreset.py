@@ -86,7 +86,9 @@ def numbers_of(contents: Iterable[RecordDict]) -> np.ndarray:
     return np.unique(np.concatenate([each.astype(np.float64) for each in found if each.dtype.kind == "f"]))
 
 
-@pytest.mark.parametrize("changes", [{}, EXACT, {"coreset__construction": "kmeans"}, {"coreset__projection": 2}])
+@pytest.mark.parametrize(
+    "changes", few([{}, EXACT, {"coreset__construction": "kmeans"}, {"coreset__projection": 2}], 2)
+)
 @pytest.mark.parametrize("least", few([5, 2]))
 def test_no_row_and_no_rare_group_crosses_or_is_kept_at_the_center(
     tmp_path: Path, changes: dict[str, Any], least: int
@@ -595,7 +597,7 @@ def test_masses_that_cannot_be_are_refused(tmp_path: Path, folder: Path, what: s
     assert found.metrics["max_violation"] < 2
 
 
-@pytest.mark.parametrize("what", MASSES)
+@pytest.mark.parametrize("what", few(list(MASSES), 3))
 def test_masses_that_cannot_be_are_asked_for_once_more(tmp_path: Path, folder: Path, what: str) -> None:
     """They leave no trace in what is found."""
     _, change = MASSES[what]

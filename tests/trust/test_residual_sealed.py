@@ -43,6 +43,7 @@ from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload, encode_array
+from tests.support.parameters import few
 from tests.support.residual_sites import (
     COLUMNS,
     N,
@@ -85,14 +86,17 @@ def crossed_bytes(grid: Any) -> bytes:
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"residual__algorithm": "parallel", "residual__power": "2"},
-        {"residual__algorithm": "greedy"},
-        {"residual__algorithm": "sip"},
-        {"residual__algorithm": "meta-boosting"},
-        {"residual__algorithm": "boosted", "residual__baselines": True},
-        {"residual__topology": "ring"},
-    ],
+    few(
+        [
+            {"residual__algorithm": "parallel", "residual__power": "2"},
+            {"residual__algorithm": "greedy"},
+            {"residual__algorithm": "sip"},
+            {"residual__algorithm": "meta-boosting"},
+            {"residual__algorithm": "boosted", "residual__baselines": True},
+            {"residual__topology": "ring"},
+        ],
+        4,
+    ),
 )
 def test_the_center_reads_no_outcome_residual_or_prediction_of_any_entity(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]

@@ -77,7 +77,7 @@ class TestPooledRows(Contract):
 
 
 @pytest.mark.parametrize("candidates", few(["rf lr", "lr", "ridge lasso"]))
-@pytest.mark.parametrize("standardize", ["model", "learner", "none"])
+@pytest.mark.parametrize("standardize", few(["model", "learner", "none"]))
 def test_two_planted_groups_are_found(tmp_path: Path, folder: Path, candidates: str, standardize: str) -> None:
     # Standardized each by its own means, the relations of one group differ a little, and held-out errors tell.
     rule = "eigengap" if standardize == "learner" else "held-out"
