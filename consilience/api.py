@@ -109,9 +109,12 @@ def run(
     """
     if engine not in ("local", "flower"):
         raise ConfigError(f"engine is 'local' or 'flower', not {engine!r}")
-    if workers is not None and (engine != "local" or workers < 1):
+    for name, number in (("sites", sites), ("workers", workers)):
+        if number is not None and not (hasattr(number, "__index__") and number > 0):
+            raise ConfigError(f"{name} is a whole number of at least 1, not {number!r}")
+    if workers is not None and engine != "local":
         raise ConfigError(
-            f"workers is a number of processes of the local engine, at least 1, not {workers!r} of {engine}"
+            "workers are processes of the local engine, and this run has engine='flower': leave workers out"
         )
     keywords = {"target": target, "seed": seed, "resume_from": resume_from, **run_settings}
     rows = {"test": test, "labels": labels, "queries": queries}

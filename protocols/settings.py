@@ -33,10 +33,14 @@ class ProtocolSettings(Settings):
         (``secure-aggregation``); empty: the fusion center needs every answer.
     tasks : tuple of str
         What the key `target` may name, ``regression`` and ``classification``; empty: the protocol has no target.
+    quick : bool
+        Whether an ask about a scenario's rows takes milliseconds: then one process of Flower's simulation engine is
+        quicker than several.
     """
 
     summed: ClassVar[str] = ""
     tasks: ClassVar[tuple[str, ...]] = ()
+    quick: ClassVar[bool] = False
 
     def __init_subclass__(cls, prefix: str = "", **options: Any) -> None:
         super().__init_subclass__(prefix=prefix, **options)

@@ -118,7 +118,7 @@ def sweep_fixed(ask: Sweep, site: Site, shared: Int64[np.ndarray, "s"]) -> Share
     part = _known_part(site.shard.rows(shared[ask.active]), k, tables, level=logging.DEBUG)
     likelihoods = {name: likelihood_table(table) for name, table in tables.items()}
     classes = ask.classes if draws else None
-    share, _, _ = shares(likelihoods, part.classifiers, part.clusterings, ask.log_weights, bits, classes)
+    share, _ = shares(likelihoods, part.classifiers, part.clusterings, ask.log_weights, bits, classes)
     answer = Shares(share, (), 0, np.zeros(0, np.int64))
     if draws and ask.first:
         evidence = class_evidence(likelihoods, part.classifiers, part.n, k, bits)

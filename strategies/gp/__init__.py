@@ -17,6 +17,7 @@ from numerics.gp.gates.network import Network
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.likelihood import theta_bounds
 from numerics.gp.measurements import Queries
+from numerics.gp.moments import share_between
 from numerics.shared.classes import places_of
 from numerics.shared.threads import single_threaded
 from protocols.center_inputs import unusable_input
@@ -260,7 +261,8 @@ class GP(FusionStrategy):
         available = np.ones(registry.M, bool)
         if settings.disclosed:
             available = np.isin(registry.site_of, list(inputs))
-        K = settings.K(registry.M, len(registry.nearest))
+        between = share_between(registry.moments, kernel.lengths(model.fit.theta[:-1]))
+        K = settings.K(registry.M, len(registry.nearest), between)
         prior, noise = kernel.diagonal(model.fit.theta[:-1], x), model.noise
         # This gate ranks experts by the graph of their predictions, so it asks all of them.
         by_graph = settings.gate == "ggm"
