@@ -18,6 +18,7 @@ from clients.coreset.rows import (
     SummarizedRows,
     cost_of_rows,
     count_rows,
+    exchange_rows,
     follow_points,
     meet_targets,
     price_rows,
@@ -213,13 +214,13 @@ def _unpack(packed: UInt8[np.ndarray, "n width"]) -> Int[np.ndarray, "n"]:
 
 @answers(Assign)
 def assign(ask: Assign, site: Site) -> ClusterCounts:
-    """Assign every row to the center of its point, or to one of those that share the point."""
+    """Assign as many rows of each group to every center as the ask's points have there, at little cost."""
     rows = _rows(ask, site)
     _commit_to(site, "clustering", ask.centers, ask.scale)
     _commit_to(site, "assignment", ask)
     _check_shares(ask, rows)
     with single_threaded():
-        labels = follow_points(rows, PointMasses(ask.point, ask.center, ask.mass))
+        labels = exchange_rows(rows, follow_points(rows, PointMasses(ask.point, ask.center, ask.mass)))
         return ClusterCounts(_conclude(rows, labels, site))
 
 

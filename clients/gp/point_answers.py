@@ -69,7 +69,7 @@ def class_by_class(answers: Sequence[PointAnswers]) -> PointAnswers:
 
     def interleaved(name: str) -> Shaped[np.ndarray, "..."]:
         arrays = np.stack([getattr(each, name) for each in answers], axis=1)
-        return arrays.reshape(-1, *arrays.shape[2:])
+        return arrays.reshape(arrays.shape[0] * arrays.shape[1], *arrays.shape[2:])  # some have no columns
 
     return PointAnswers(**{each.name: interleaved(each.name) for each in fields(PointAnswers)})
 

@@ -70,6 +70,12 @@ def test_sums_that_differ_by_one_row_do_not_tell_it(
     assert played(data, 1, attack, **{"allow-prices": True}).rows_out > most
 
 
+def test_a_comparison_tells_how_far_the_rows_of_a_point_moved_and_no_row(data: Path) -> None:
+    outcome = played(data, 6, "comparison")
+    assert outcome.rows_out == outcome.groups_out == 0
+    assert outcome.notes == ["points whose movement was read: 6"]
+
+
 def test_points_of_many_runs_tell_no_row(data: Path) -> None:
     outcome = played(data, 12, "two summaries")
     assert outcome.rows_out == outcome.groups_out == 0

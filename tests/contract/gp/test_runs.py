@@ -352,9 +352,8 @@ def test_a_site_of_many_rows_predicts_from_the_nearest(tmp_path: Path) -> None:
     frame = soundings(400)
     parts = {"coast": frame[:320], "delta": frame[320:360], "hills": frame[360:]}
     folder = write_files(tmp_path / "files", parts)
-    settings = own_data_config(
-        tmp_path / "now", folder, gp__max_expert_rows=100, gp__local=60, gp__answers=1, gp__landmarks=128
-    )
+    half = {"gp__experts": "0.5", "gp__answers": 1, "gp__landmarks": 128}
+    settings = own_data_config(tmp_path / "now", folder, gp__max_expert_rows=100, gp__local=60, **half)
     found = predict(settings, 3)
     assert sorted(found.arrays["expert_rows"].tolist()) == [40, 40, 320]
     large = int(np.argmax(found.arrays["expert_rows"]))
@@ -374,7 +373,7 @@ def test_a_site_of_many_rows_predicts_from_the_nearest(tmp_path: Path) -> None:
     assert found.metrics["smse"] < 0.1
     later = predict(
         again_with(
-            own_data_config(tmp_path / "later", folder, gp__answers=1, gp__landmarks=128),
+            own_data_config(tmp_path / "later", folder, **half),
             found.path,
             folder / "_test.csv",
         ),

@@ -9,7 +9,7 @@ from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.boosted import finish
 from numerics.residual.boosted import gated_weights as weights_of_scores
 from numerics.residual.losses import SquaredError
-from numerics.residual.rules import Split
+from numerics.residual.split import Split
 
 SPLIT = Split(200, 100, 100)
 
