@@ -66,14 +66,16 @@ def gated_weights(
     array([1., 0.])
     """
     residual = loss.residual(sums)
-    passed = np.flatnonzero(is_notable(loss.gains(steps, residual, sums, shrinkage), _gate(loss.rows_that_judge(sums))))
+    passed = np.flatnonzero(
+        is_notable(loss.gains(steps, residual, sums, shrinkage), gate_of(loss.rows_that_judge(sums)))
+    )
     weights = np.zeros(steps.shape[:2])
     if len(passed):
         weights[passed] = shrinkage * loss.combined(steps[passed], residual, sums, max(ridge, RIDGE))
     return weights
 
 
-def _gate(n_rows: float) -> float:
+def gate_of(n_rows: float) -> float:
     """Return the standard errors that a gain must exceed, by so many rows that judge."""
     return GATE * min(1.0, n_rows / GATE_ROWS)
 
@@ -146,7 +148,7 @@ def finish(combination: AgentCombination, parts: Float64[np.ndarray, "k n"], los
     )
     judged = chosen.judged if combination.classes else additive[validation] + chosen.judged
     gain = loss.judged_losses(additive[validation]) - loss.judged_losses(judged)
-    if not is_notable(gain, _gate(split.n_validation)):
+    if not is_notable(gain, gate_of(split.n_validation)):
         return before
     error = loss.error_of(loss.left(judged, validation), validation)
     scores = combination.classes and replace(combination.classes, places=tuple(chosen.places.tolist()), n_rows=n_learn)
