@@ -28,7 +28,7 @@ from numerics.residual.bins import ColumnBins, randomized
 from numerics.residual.chosen_boosting import choose_boosting
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import Rules
-from protocols.residual.payloads import Bin, Binned, Compare, Compared, Fit, Fitted, Tried, Try
+from protocols.residual.payloads import Bin, Compare, EntityBins, Fit, FittedValues, PredictionsAlone, TrialFit, Try
 from protocols.residual.plan import Plan
 from protocols.wire.payload import Payload
 from scenarios.synthetic import friedman1, friedman2, friedman3
@@ -57,7 +57,7 @@ class World:
     sites: tuple[Columns, ...]
     y: Float64[np.ndarray, "n"]
     n_learn: int
-    alone: dict[str, Compared] = field(default_factory=dict)
+    alone: dict[str, PredictionsAlone] = field(default_factory=dict)
 
     def of(self, n_learn: int) -> World:
         """Return the world with the first so many rows to learn from, and the same test rows."""
@@ -163,14 +163,14 @@ class Cost:
         self.n_bytes += sum(each.nbytes for payload in payloads for each in vars(payload).values() if np.ndim(each))
 
 
-def binned(ask: Bin, columns: Columns, name: str, *, allowed: bool) -> Binned:
+def binned(ask: Bin, columns: Columns, name: str, *, allowed: bool) -> EntityBins:
     """Return a site's bins, or none."""
     if not allowed:
-        return Binned(np.zeros((0, 0), np.uint8), np.zeros(0, np.uint8), 0.0)
+        return EntityBins(np.zeros((0, 0), np.uint8), np.zeros(0, np.uint8), 0.0)
     bins = ColumnBins.of(columns, ask.levels, 10)
     rows = [str(row) for row in range(columns.n)]
     drawn = randomized(bins.apply(columns), bins.levels, ask.epsilon, name.encode(), rows)
-    return Binned(drawn, bins.levels, ask.epsilon)
+    return EntityBins(drawn, bins.levels, ask.epsilon)
 
 
 def least(n_learn: int) -> int:
@@ -178,12 +178,12 @@ def least(n_learn: int) -> int:
     return min(boosted.MIN_LEAF, max(5, n_learn // 25))
 
 
-def compared(ask: Compare, x: Float64[np.ndarray, "n p"]) -> Compared:
+def compared(ask: Compare, x: Float64[np.ndarray, "n p"]) -> PredictionsAlone:
     """Return what a site predicts by boosting of its own columns."""
     n = len(ask.target)
     chosen = choose_boosting(x[:n], ask.target, ask.n_fit, seed=0, n_classes=ask.n_classes)
     predicted = chosen.predict(x)
-    return Compared(predicted[:n], np.concatenate([chosen.judged.reshape(n - ask.n_fit, -1), predicted[n:]]))
+    return PredictionsAlone(predicted[:n], np.concatenate([chosen.judged.reshape(n - ask.n_fit, -1), predicted[n:]]))
 
 
 def learned(world: World, rules: Rules, leaves: int | None, *, half: bool = False) -> tuple[Plan, Cost]:
@@ -206,8 +206,8 @@ def learned(world: World, rules: Rules, leaves: int | None, *, half: bool = Fals
         x = columns.x
         fits = scale * np.column_stack([model.fit(x[:n], target).predict(x) for target in targets.T])
         if isinstance(ask, Try):
-            return Tried(float(np.sum((targets[:, 0] - fits[:n, 0]) ** 2)), fits[:n, 0], fits[n:, 0])
-        return Fitted(fits[:n], fits[n:])
+            return TrialFit(float(np.sum((targets[:, 0] - fits[:n, 0]) ** 2)), fits[:n, 0], fits[n:, 0])
+        return FittedValues(fits[:n], fits[n:])
 
     started = time.process_time()
     while asks := plan.asks():

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import warnings
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from common.extras import require
 from common.results import PREDICT
-from common.settings import ConfigError, Settings, Value
+from common.settings import ConfigError, Value
 from consilience.data_check import DataCheck
 from consilience.errors import plain_errors
 from consilience.finished_run import Run
-from consilience.python_request import PythonRequest, given_settings, protocol_of, python_request, settings_of_keywords
+from consilience.python_request import (
+    PythonRequest,
+    explicit_settings,
+    protocol_of,
+    python_request,
+    settings_of_keywords,
+)
 from consilience.run_watch import Progress, watch
 from server.run_names import find_run
 
@@ -24,6 +31,7 @@ if TYPE_CHECKING:
 
     from consilience.python_data import Data, Rows
     from consilience.run_request import RunRequest
+    from consilience.settings_classes import RunKeywords, Settings
 
 Engine = Literal["local", "flower"]
 
@@ -44,7 +52,7 @@ def run(
     output_dir: str | Path | None = None,
     resume_from: str | Path | None = None,
     progress: Progress = None,
-    **run_settings: Any,
+    **run_settings: Unpack[RunKeywords],
 ) -> Run:
     """Run a scenario, or a protocol on your own data.
 
@@ -119,6 +127,8 @@ def run(
         if engine == "flower":
             require("ray", 'engine="flower"')
         request = python_request(what, settings, data=data, sites=sites, rows=rows, keywords={**keywords, **where})
+        for note in request.request.plan.notes if request.request.plan and progress != "log" else ():
+            warnings.warn(note, stacklevel=3)  # of whoever called `run`
         with watch(progress, resumable=keep is None) as show:
             path = _run_by(engine, request, show, workers)
         result = Run(path, keep=request.tables)
@@ -215,7 +225,7 @@ def check(rows: Rows | Mapping[str, Rows], settings: Settings, *, target: str | 
     protocol = protocol_of(settings)
     own, keys = site_keys(protocol), run_keys()
     keywords = {name: value for name, value in {"target": target, **more}.items() if value is not None}
-    values = {**given_settings([settings]), **settings_of_keywords(keywords, {**keys, **own})}
+    values = {**explicit_settings([settings]), **settings_of_keywords(keywords, {**keys, **own})}
     of_site = {key: value for key, value in values.items() if key in own}
     of_run = {key: value for key, value in values.items() if key not in own}
     return DataCheck.of(rows, protocol, {**checked(declared() | of_run | {"protocol": protocol}), **of_site})

@@ -15,7 +15,7 @@ from common.settings import to_toml
 from consilience.app_folder import stage_app
 from consilience.flower_programs import CONNECTION, LaunchError, flower_home, flwr, program
 from consilience.outcome import Outcome
-from consilience.processes import Interrupted, Lines, lines_of, start, until
+from consilience.processes import Interruption, Lines, lines_of, start, until
 from consilience.ray_crashes import CrashFilter
 from consilience.run_log import Transcript, message
 from consilience.run_request import RunRequest
@@ -61,7 +61,7 @@ def run(request: RunRequest, env: Mapping[str, str], show: Callable[[str], None]
                         show(line)
             except BaseException as error:
                 _abandon(transcript, lines, env)
-                if isinstance(error, Interrupted):
+                if isinstance(error, Interruption):
                     error.run_id = transcript.run_id
                 if isinstance(error, TimeoutError):
                     raise LaunchError(f"the run took longer than {request.seconds:g} s and was stopped") from None

@@ -81,7 +81,7 @@ def python_request(
         If data cannot be used.
     """
     objects = [each for each in (what, *more) if not isinstance(each, str)]
-    settings = given_settings(objects)
+    settings = explicit_settings(objects)
     settings.update(_of_keywords(keywords, settings))
     options, protocol = _subject(what, objects, data, keywords)
     tables: dict[str, HeldTables] = {}
@@ -98,7 +98,7 @@ def python_request(
     return PythonRequest(simulated_run((), settings, sites, 0.0), tables)
 
 
-def given_settings(objects: Sequence[object]) -> Config:
+def explicit_settings(objects: Sequence[object]) -> Config:
     """Return the keys that settings objects give, even at their defaults."""
     settings: Config = {}
     for each in objects:
@@ -108,7 +108,7 @@ def given_settings(objects: Sequence[object]) -> Config:
             raise ConfigError(
                 f"settings are objects such as {_example()}, not {type(each).__name__}; a key of every run is a keyword"
             )
-        settings.update(each.given())
+        settings.update(each.explicit())
     return settings
 
 
@@ -120,6 +120,8 @@ def protocol_of(settings: object) -> str:
     ConfigError
         If they are of none.
     """
+    if isinstance(settings, type) and issubclass(settings, ProtocolSettings):
+        raise ConfigError(f"give settings, not their class: {_example(settings.prefix.rstrip('.'))}")
     if not isinstance(settings, ProtocolSettings):
         raise ConfigError(f"a run has a scenario's name or a protocol's settings ({_example()}), not {settings!r}")
     return settings.prefix.rstrip(".")

@@ -14,11 +14,11 @@ from common.extras import require
 from common.settings import (
     NOT_EMPTY,
     POSITIVE,
-    Allowed,
     Config,
     ConfigError,
     Setting,
     Settings,
+    ValueRange,
     at_least,
     between,
     did_you_mean,
@@ -73,7 +73,7 @@ def public_name(protocol: str) -> str:
 def _given_as_text(settings: ProtocolSettings) -> str:
     """Return settings as they are typed: what was given."""
     prefix = settings.prefix
-    values = {key.removeprefix(prefix).replace("-", "_"): value for key, value in settings.given().items()}
+    values = {key.removeprefix(prefix).replace("-", "_"): value for key, value in settings.explicit().items()}
     return f"{public_name(prefix[:-1])}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
 
@@ -101,7 +101,7 @@ class RunSettings(Settings):
     protocol: str = setting(
         "",
         "protocol to run on the sites' own data; empty: run the scenario",
-        Allowed("empty, or a protocol that is installed", lambda name: not name or bool(registry.find(name))),
+        ValueRange("empty, or a protocol that is installed", lambda name: not name or bool(registry.find(name))),
     )
     data: str = setting(
         "",

@@ -30,7 +30,7 @@ from protocols.bc3e.payloads import (
     MOST_DRAWS,
     MOST_SWEEPS,
     Predict,
-    Predicted,
+    PredictionTally,
     PredictShared,
     Shares,
     Starts,
@@ -44,7 +44,7 @@ FILE = "predictions.csv"
 
 
 @answers(Predict)
-def predict(ask: Predict, site: Site) -> Predicted:
+def predict(ask: Predict, site: Site) -> PredictionTally:
     """Write the class probabilities of new instances, by alpha and beta of an earlier run; answer with their number.
 
     One E-step runs from the cold start to convergence. The result of every instance depends on its own labels only.
@@ -59,7 +59,7 @@ def predict(ask: Predict, site: Site) -> Predicted:
     write_theta(site, shard, theta, FILE)
     every_instance = np.ones(shard.n, bool)
     tally = count_right(shard, theta, private=every_instance, counted=every_instance, fewest=site.policy.min_rows)
-    return Predicted(shard.n, tally.methods, tally.correct, tally.total)
+    return PredictionTally(shard.n, tally.methods, tally.correct, tally.total)
 
 
 # -- shared instances -------------------------------------------------------------------------------------------------

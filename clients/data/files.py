@@ -225,7 +225,7 @@ class CsvFile:
         with self._proper():
             first = self._lines.readline()
             self._separator = _separator_of(first)
-            lines = self._kept(chain([first] if first else [], self._lines))
+            lines = self._copy_lines(chain([first] if first else [], self._lines))
             self._records = csv.reader(lines, delimiter=self._separator, strict=True)
             self.header = next(self._records, [])
             if not self.header and not any(self._records):
@@ -301,7 +301,7 @@ class CsvFile:
             raise DataError(f"{self._path}: is not a proper CSV file: {str(error).strip()}", "unreadable") from error
         return {name: columns[name] for name in self.header if name in columns}
 
-    def _kept(self, lines: Iterable[str]) -> Iterator[str]:
+    def _copy_lines(self, lines: Iterable[str]) -> Iterator[str]:
         """Yield lines, and keep them: pandas reads the very lines that the records were checked from."""
         for line in lines:
             self._text.write(line)

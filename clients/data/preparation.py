@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 import numpy as np
-from jaxtyping import Bool, Float64, Shaped
+from jaxtyping import Bool, Float64, Int64, Shaped
 
 from clients.data.table import GLOB, NUMBER, UNKNOWN, DataError, Table, cell_name, quote, setting, split_patterns
 
@@ -57,7 +57,7 @@ class Category:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedTable:
     """A table after preparation.
 
     Attributes
@@ -83,7 +83,7 @@ def is_wanted(config: Mapping[str, object], *keys: str) -> bool:
     return any(setting(config, key) not in ("", "refuse") for key in keys or KEYS)
 
 
-def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -> Prepared:
+def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -> PreparedTable:
     """Return a table with its missing cells and categories dealt with as the settings say.
 
     Parameters
@@ -117,7 +117,7 @@ def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -
     "'age': read as numbers, such as '41 y' as 41"
     """
     if not is_wanted(config):
-        return Prepared(table)
+        return PreparedTable(table)
     way = setting(config, "missing") or "refuse"
     if way not in MISSING:
         raise DataError(f"configuration: missing must be one of {', '.join(MISSING)}, not {way!r}", "bad-configuration")
@@ -133,7 +133,7 @@ def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -
         table = _encoded(table, category, notes)
     if whole and way != "refuse":
         table = _complete(table, config, way, notes)
-    return Prepared(table, notes)
+    return PreparedTable(table, notes)
 
 
 def prepare_new_rows(table: Table, config: Mapping[str, object], medians: Mapping[str, float]) -> Table:
@@ -319,11 +319,9 @@ def _complete(table: Table, config: Mapping[str, object], way: str, notes: list[
     """Leave out rows without an outcome, and rows or cells without a number."""
     target = setting(config, "target")
     used = [name for name in _used_columns(table, config) if name != target]
-    keep = np.ones(table.n, np.bool_)
-    if target in table.columns:
-        keep &= ~_is_missing(table.columns[target])
-        if n := int((~keep).sum()):
-            notes.append(f"{n} of {table.n} rows left out: {target!r} is empty")
+    keep = _has_outcome(table, config)
+    if n := int((~keep).sum()):
+        notes.append(f"{n} of {table.n} rows left out: {target!r} is empty")
     missing = {name: _is_missing(table.columns[name]) for name in used}
     missing = {name: cells for name, cells in missing.items() if (cells & keep).any()}
     if way == "drop":
@@ -339,8 +337,37 @@ def _complete(table: Table, config: Mapping[str, object], way: str, notes: list[
     for name, cells in missing.items():
         columns[name] = np.where(cells[keep], medians[name], columns[name])
         notes.append(f"{name!r}: {int(cells[keep].sum())} of {int(keep.sum())} cells filled with the median")
+    return replace(table, columns=columns, lines=_lines(table, keep), medians=medians)
+
+
+def first_rows(table: Table, config: Mapping[str, object]) -> Table:
+    """Return the first rows of a file, prepared as far as its columns: without the rows that have no outcome.
+
+    Parameters are those of `prepare`.
+
+    Examples
+    --------
+    >>> table = Table("ward.csv", {"stay": np.array([3.0, np.nan]), "age": np.array([np.nan, 50.0])})
+    >>> first_rows(table, {"missing": "impute", "target": "stay"}).columns["age"].tolist()
+    [nan]
+    """
+    table = prepare(table, config, whole=False).table
+    if setting(config, "missing") in ("", "refuse"):
+        return table
+    keep = _has_outcome(table, config)
+    columns = {name: cells[keep] for name, cells in table.columns.items()}
+    return replace(table, columns=columns, lines=_lines(table, keep))
+
+
+def _lines(table: Table, keep: Bool[np.ndarray, "n"]) -> Int64[np.ndarray, "n"] | None:
+    """Return the lines of the source in which the kept rows stand; None: as before."""
     lines = table.lines if table.lines is not None else np.arange(table.n) + table.first_line
-    return replace(table, columns=columns, lines=None if keep.all() else lines[keep], medians=medians)
+    return table.lines if keep.all() else lines[keep]
+
+
+def _has_outcome(table: Table, config: Mapping[str, object]) -> Bool[np.ndarray, "n"]:
+    target = setting(config, "target")
+    return ~_is_missing(table.columns[target]) if target in table.columns else np.ones(table.n, np.bool_)
 
 
 def _used_columns(table: Table, config: Mapping[str, object]) -> list[str]:

@@ -41,7 +41,7 @@ GLOB = re.compile(r"[*?\[]")
 """Characters that a glob has and a plain name has not."""
 UNKNOWN = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})
 """Words that people write for a missing value, in upper or lower case."""
-_SHOWN = 20  # characters of a cell, or names of columns, in a message
+_MOST_SHOWN = 20  # characters of a cell, or names of columns, in a message
 
 
 class DataError(ValueError):
@@ -125,7 +125,7 @@ def quote(names: Iterable[str]) -> str:
     >>> quote(["age", "sex"])
     "'age', 'sex'"
     """
-    return list_names([*map(repr, names)], _SHOWN)
+    return list_names([*map(repr, names)], _MOST_SHOWN)
 
 
 def setting(config: Mapping[str, object], key: str, default: str = "") -> str:
@@ -236,7 +236,8 @@ def check_names(source: str, names: Iterable[object]) -> None:
     seen: set[str] = set()
     for position, name in enumerate(names, start=1):
         if not isinstance(name, str):
-            raise DataError(f"{source}: column {position} is named {name!r}; a name must be text", "bad-shape")
+            hint = "a name must be text, as frame.columns.map(str) makes it"
+            raise DataError(f"{source}: column {position} is named {name!r}; {hint}", "bad-shape")
         if not name.strip():
             hint = "name it, or leave it out (pandas: to_csv(index=False))"
             raise DataError(f"{source}: column {position} has no name; {hint}", "bad-shape")
@@ -424,7 +425,7 @@ def _text_error(table: Table, name: str, row: int, *, allow_missing: bool) -> Da
     cell = str(table.columns[name][row])
     if _INFINITY.fullmatch(cell):
         return _infinite_error(table, name, row)
-    text = repr(cell if len(cell) <= _SHOWN else cell[:_SHOWN] + "...")
+    text = repr(cell if len(cell) <= _MOST_SHOWN else cell[:_MOST_SHOWN] + "...")
     unknown = cell.strip().lower() in UNKNOWN
     hint = f"; leave {'the cell empty' if allow_missing else 'the row out'} where nothing is known" if unknown else ""
     return DataError(

@@ -19,7 +19,7 @@ from numerics.residual.rules import LearningResult, Rules, Split, Without
 from protocols.residual.bins import Bins
 from protocols.residual.boosted import Boosted
 from protocols.residual.parallel import Parallel
-from protocols.residual.payloads import Binned, Compared, Conclude
+from protocols.residual.payloads import Conclude, EntityBins, PredictionsAlone
 from protocols.residual.plan import Plan
 from protocols.residual.sequential import Greedy, Sip
 from protocols.residual.single_round import SingleRound
@@ -30,8 +30,8 @@ _CLASSES: Mapping[str, type[Any]] = {
         Plan,
         Boosted,
         Bins,
-        Binned,
-        Compared,
+        EntityBins,
+        PredictionsAlone,
         Parallel,
         Greedy,
         Sip,

@@ -22,7 +22,7 @@ from consilience.attack.interface import Attack, Claims
 from consilience.attack.site import AttackedSite
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import FEWEST_ROWS, Rules
-from protocols.residual.payloads import Bin, Binned, Enrol, Enrolled, Fit, Fitted, Fused, Lead, Order
+from protocols.residual.payloads import Bin, Enrol, EntityBins, Fit, FittedValues, FusionStep, Holdings, Lead, Order
 
 _MOST_TARGETS = 500
 """Most targets in an ask."""
@@ -60,7 +60,7 @@ class _Center:
         if not self.site.start_run({"residual.align": align}):
             return False
         enrolled = self.site.ask(Enrol("x", align))
-        if not isinstance(enrolled, Enrolled):
+        if not isinstance(enrolled, Holdings):
             return False
         self.n = enrolled.n
         return self.site.ask(Order(np.arange(self.n), agent, min_leaf=1)) is not None
@@ -68,7 +68,7 @@ class _Center:
     def fits(self, targets: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
         """Return the agent's predictions for targets of all rows; no columns if it refuses."""
         answer = self.site.ask(Fit(np.ascontiguousarray(targets)))
-        if not isinstance(answer, Fitted):
+        if not isinstance(answer, FittedValues):
             return np.zeros((self.n, 0))
         self.n_targets += targets.shape[1]
         return answer.fitted.astype(np.float64)
@@ -173,7 +173,7 @@ def bins(site: AttackedSite) -> Claims:
         if not center.start("tree"):
             break
         answer = site.ask(Bin(levels, 0.0))
-        if not isinstance(answer, Binned) or not answer.levels.size:
+        if not isinstance(answer, EntityBins) or not answer.levels.size:
             return Claims.none(p, "the site gives no bins")
         order = answer.bins + (0.0 if order is None else 64 * order)
     if order is None:
@@ -192,7 +192,7 @@ def classes_of_rows(site: AttackedSite) -> Claims:
     p, n_same, n_asked, place = site.ranges.shape[1], 0, 0, 0
     while site.start_run({"residual.align": "row-order"}):
         enrolled = site.ask(Enrol("x", "row-order", True))
-        if not isinstance(enrolled, Enrolled) or len(enrolled.classes) != 2:
+        if not isinstance(enrolled, Holdings) or len(enrolled.classes) != 2:
             return Claims.none(p, "the site holds no outcome of two classes, or shares no secret with others")
         n, name = enrolled.n, site.name
         order = np.roll(np.arange(n), -place)  # the last ones are test rows
@@ -200,7 +200,7 @@ def classes_of_rows(site: AttackedSite) -> Claims:
         site.ask(Order(order, "tree", min_leaf=20, holder=name, names=(name,), public_keys=(enrolled.public_key,)))
         rules = Rules(algorithm="boosted", rounds=0, n_classes=2)
         fused = site.ask(Lead((name,), n - FEWEST_ROWS, rules.to_json(), "float64"))
-        if not isinstance(fused, Fused):
+        if not isinstance(fused, FusionStep):
             return Claims.none(p, "the site refuses to lead so few test rows")
         n_asked += FEWEST_ROWS
         n_same += FEWEST_ROWS * _are_alike(fused.curve[0, 0], fused.curve[0, 2], rules.split(n, n - FEWEST_ROWS).n_fit)

@@ -9,7 +9,8 @@ several. A clustering is *common* if several sites hold labels of it; its beta i
 - Arbitrary distribution: any mixture of these.
 - Where classifiers have confusion matrices (``bc3e.reliability``), these are tables beside those of the clusterings,
   ``confusion:NAME``, common or own, with k columns.
-- Prediction after a run in the row distribution: `Predict` and `Predicted`, one round. Only counts reach the center.
+- Prediction after a run in the row distribution: `Predict` and `PredictionTally`, one round. Only counts reach the
+  center.
 - Prediction after a run in another distribution: `Survey`; `PredictShared` in place of `Setup` and `EStep`; `Sweep`
   until all shared instances have converged; `Conclude`. Nothing is learned, so of `Shares` only the shares are used.
 
@@ -278,7 +279,7 @@ class Tally(Payload):
 
 
 @dataclass(frozen=True)
-class Predicted(Payload):
+class PredictionTally(Payload):
     """To the center, once, in a prediction: number of instances that got a class; the rest as in `Tally`."""
 
     instances: int
@@ -288,7 +289,7 @@ class Predicted(Payload):
 
 
 @dataclass(frozen=True)
-class Predict(Payload, answer=Predicted):
+class Predict(Payload, answer=PredictionTally):
     """To sites, once, in a prediction: the parameters of an earlier run, for the classes of new instances.
 
     Attributes

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 from common import settings
-from common.settings import POSITIVE, Allowed, Config, at_least, below, between, setting
+from common.settings import POSITIVE, Config, ValueRange, at_least, below, between, setting
 from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 
@@ -34,7 +34,7 @@ class Settings(ProtocolSettings, prefix="bc3e"):
     classes: int = setting(
         0,
         "number of classes",
-        Allowed("0, or 2 or greater", lambda value: value == 0 or value >= 2),
+        ValueRange("0, or 2 or greater", lambda value: value == 0 or value >= 2),
         words="as many as the classifiers' labels show",
     )
     max_rounds: int = setting(200, "most E-steps", at_least(1))

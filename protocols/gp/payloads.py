@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from numerics.shared.exact_sum import LARGEST_TERM
 from protocols.gp.learning_payloads import (
-    Agreed,
     Calibrate,
     Disclose,
     Errors,
     Evaluate,
+    ExpertAsk,
     Inputs,
     LeftOut,
     Likelihood,
@@ -57,12 +57,12 @@ __all__ = [
     "MOST_SHARED",
     "MOST_TRIED",
     "NO_VALUE",
-    "Agreed",
     "Calibrate",
     "Disclose",
     "Errors",
     "ErrorsAlone",
     "Evaluate",
+    "ExpertAsk",
     "Inputs",
     "LeftOut",
     "Likelihood",

@@ -16,7 +16,7 @@ from numerics.residual.influence import harm_of
 from numerics.residual.losses import LogLoss, loss_of
 from numerics.residual.rules import LearningResult, Rules, Split, Without, selection_error
 from numerics.shared.classification import best_threshold, score_row
-from protocols.residual.payloads import Binned, Compared, Conclude, Fit, Fitted
+from protocols.residual.payloads import Conclude, EntityBins, Fit, FittedValues, PredictionsAlone
 from protocols.residual.sequential import MOST_MISSES
 from protocols.wire.payload import Payload
 
@@ -44,7 +44,7 @@ class Boosted:
         # By iteration: coefficients, and the agents' steps for all rows.
         self.weights: list[Float64[np.ndarray, "D c"]] = []
         self.steps: list[Float64[np.ndarray, "D c n"]] = []
-        self.binned: dict[str, Binned] = {}
+        self.binned: dict[str, EntityBins] = {}
         self.ended = rules.rounds == 0
         self.learned: LearningResult | None = None
 
@@ -75,7 +75,7 @@ class Boosted:
         """Add up the steps that help; it ends when none does."""
         steps = np.zeros(self.sums.shape)
         for name, answer in answers.items():
-            assert isinstance(answer, Fitted)  # noqa: S101 - an ask's class names its answer's
+            assert isinstance(answer, FittedValues)  # noqa: S101 - an ask's class names its answer's
             steps[self.names.index(name)] = np.concatenate([answer.fitted, answer.held]).T
         rules, sums = self.rules, self.sums.sum(axis=0)
         weights = gated_weights(self.loss, steps, sums, shrinkage=rules.shrinkage, ridge=rules.ridge)
@@ -187,12 +187,12 @@ class Boosted:
         threshold = best_threshold(judged, loss.y[validation]) if two and len(judged) else -1.0
         return {**of_rows, "probabilities": predictions[0, test], "threshold": threshold}
 
-    def beside_alone(self, alone: Mapping[str, Compared]) -> LearningResult:
+    def beside_alone(self, alone: Mapping[str, PredictionsAlone]) -> LearningResult:
         """Return the result with a share of the best agent's own prediction, if that helps on validation rows.
 
         Parameters
         ----------
-        alone : Mapping[str, Compared]
+        alone : Mapping[str, PredictionsAlone]
             Predictions of the agents by their own columns alone.
         """
         result, loss, (training, validation, _) = self.result(), self.loss, self.split.slices
@@ -238,7 +238,7 @@ class Boosted:
         values = answered.astype(np.float64)
         return values if isinstance(self.loss, LogLoss) else values[:, 0]
 
-    def alone_on_test_rows(self, alone: Mapping[str, Compared], result: LearningResult) -> LearningResult:
+    def alone_on_test_rows(self, alone: Mapping[str, PredictionsAlone], result: LearningResult) -> LearningResult:
         """Return the result with the errors of agents alone on the test rows; of classes, with all scores."""
         loss, n_test, test = self.loss, self.split.n_test, self.split.slices[2]
         own = {name: self._own(each.held[-n_test:]) for name, each in alone.items()}

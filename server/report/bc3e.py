@@ -122,7 +122,7 @@ REPORT = ProtocolReport(
         "Sweep": "class scores of instances that several sites hold labels of",
         "Shares": "a site's part of these scores",
         "Predict": "parameters of an earlier run, to classify new instances",
-        "Predicted": "number of instances classified, and of right decisions",
+        "PredictionTally": "number of instances classified, and of right decisions",
         "PredictShared": "parameters of an earlier run, and which instances several sites hold",
         "Conclude": "the final parameters, for the class probabilities at the site",
         "Tally": "number of right decisions, where the site knows the true classes",

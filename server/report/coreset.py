@@ -128,9 +128,9 @@ REPORT = ProtocolReport(
         "Masses": "how many rows of each group would go to which center at these prices",
         "Settle": "centers, and the last prices",
         "Compare": "centers, and how many rows of each point go to each, to say how well a site does alone",
-        "Compared": "costs of rows left out, at the site's own centers and at the joint ones, with three digits",
-        "Counted": "rows of each group in each cluster",
-        "Settled": "rows of each group in each cluster, and what they cost",
+        "CostsAlone": "costs of rows left out, at the site's own centers and at the joint ones, with three digits",
+        "ClusterCounts": "rows of each group in each cluster",
+        "ClusterCosts": "rows of each group in each cluster, and what they cost",
     },
     saved_arrays={
         "features": "names d",

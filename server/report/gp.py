@@ -25,7 +25,7 @@ _DISCLOSED = {
     "gp.Slope": "sums for the gate's network",
     "gp.Residuals": "numbers of residuals by size",
     "gp.Losses": "sums of log losses",
-    "secure_aggregation.Hidden": "sums for what was learned (masked: only their total over all sites is readable)",
+    "secure_aggregation.MaskedAnswer": "sums to learn from (masked: only their total over all sites is readable)",
     "gp.Predictions": "predictions at the query points",
     "gp.ErrorsAlone": "sums of errors of each site alone",
 }

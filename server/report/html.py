@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protocols.settings import declared, run_keys
-from server.report.commands import broken_over_lines, given_in_python
+from server.report.commands import broken_over_lines, from_python
 from server.report.data import Report
 from server.report.formatting import columns, counted, folded, grouped, human_bytes, human_seconds, number, percent
 from server.report.glossary import direction, meaning, measure_words, payload_words
@@ -425,7 +425,7 @@ def _versions(report: Report) -> Html:
 
 
 def _repeat(report: Report) -> Html:
-    if given_in_python(report.config):
+    if from_python(report.config):
         return paragraph("The data were given in Python. The same call, with the same data, repeats the run.")
     if not report.command:
         return Html()

@@ -16,7 +16,7 @@ from protocols.bc3e.payloads import (
     MOST_CLASSES,
     MOST_INSTANCES,
     Holdings,
-    Predicted,
+    PredictionTally,
     Shares,
     Starts,
     Statistics,
@@ -188,7 +188,7 @@ def check_conclusion(layout: Layout, site: str, answer: Tally) -> None:
     _expect(answer, "reliability", len(answer.reliability), sum(map(is_confusion, layout.own_of(site))))
 
 
-def check_tally(site: str, answer: Tally | Predicted) -> None:
+def check_tally(site: str, answer: Tally | PredictionTally) -> None:
     """Refuse impossible counts."""
     if len(answer.methods) != len(answer.total):
         raise PayloadError(answer.title(), "methods", f"expected {len(answer.total)} names, got {len(answer.methods)}")
@@ -202,7 +202,7 @@ def check_tally(site: str, answer: Tally | Predicted) -> None:
         raise PayloadError(answer.title(), "reliability", "expected shares")
 
 
-def check_predicted(site: str, answer: Predicted) -> None:
+def check_predicted(site: str, answer: PredictionTally) -> None:
     """Refuse what `check_tally` refuses, and more counted instances than predicted ones."""
     check_tally(site, answer)
     if not 0 <= answer.instances <= MOST_INSTANCES or (answer.total > answer.instances).any():

@@ -17,8 +17,10 @@ from numerics.gp.gates.network import Network
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.likelihood import theta_bounds
 from numerics.gp.measurements import Queries
+from numerics.gp.moments import share_between
 from numerics.shared.classes import places_of
 from numerics.shared.threads import single_threaded
+from protocols.center_inputs import unusable_input
 from protocols.gp.payloads import LARGEST, MOST_TRIED, Inputs, Moments, Rows, Survey
 from protocols.gp.settings import Settings
 from strategies.class_labels import class_places
@@ -238,11 +240,8 @@ class GP(FusionStrategy):
 
     def _own_queries(self, registry: ExpertRegistry, columns: Mapping[str, Shaped[np.ndarray, "t"]]) -> Queries:
         """Return the query points of the center's own file."""
-        for name in registry.features:
-            if name not in columns or columns[name].dtype.kind != "f":
-                raise FusionError(f"the center's file of query points has no column of numbers {name!r}, an input")
-            for point in np.flatnonzero(np.isnan(columns[name]))[:1]:
-                raise FusionError(f"the center's file of query points: {name!r} is empty at point {point + 1}")
+        if wrong := unusable_input(columns, registry.features):
+            raise FusionError(f"the center's file of query points{wrong}")
         x = np.column_stack([columns[name] for name in registry.features])
         y = columns.get(self.target)
         if y is not None and registry.classes:
@@ -263,7 +262,8 @@ class GP(FusionStrategy):
         available = np.ones(registry.M, bool)
         if settings.disclosed:
             available = np.isin(registry.site_of, list(inputs))
-        K = settings.K(registry.M, len(registry.nearest))
+        between = share_between(registry.moments, kernel.lengths(model.fit.theta[:-1]))
+        K = settings.K(registry.M, len(registry.nearest), between)
         prior, noise = kernel.diagonal(model.fit.theta[:-1], x), model.noise
         # This gate ranks experts by the graph of their predictions, so it asks all of them.
         by_graph = settings.gate == "ggm"

@@ -32,7 +32,7 @@ COLUMNS: dict[str, Value] = {"sensitive": "sex", "id": "patient", "features": " 
 LEAST = {"clinic": 5, "hospital": 20, "practice": 5}
 """Rows behind a point, at each site: one site's own configuration insists on more than the fusion center asks."""
 
-SUMS = ("Summary", "Masses", "Counted", "Settled")
+SUMS = ("Summary", "Masses", "ClusterCounts", "ClusterCosts")
 """All that a site may answer."""
 
 LEAVES = "practice"

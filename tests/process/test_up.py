@@ -56,7 +56,7 @@ def test_the_pages_federation_on_one_machine(tmp_path: Path) -> None:
         assert load(found)[0].sites == list(sites), streamed.stdout + streamed.stderr
         assert_equal(found, run(config(tmp_path / "in-process", protocol="bc3e", **settings), [*nodes.values()]))
         payloads = payloads_of(found)
-        assert "secure_aggregation.Hidden" in payloads
+        assert "secure_aggregation.MaskedAnswer" in payloads
         assert "bc3e.Statistics" not in payloads
         lines, agree = compare_all(found, [tmp_path / "federation" / site / "out" for site in sites])
         assert agree, lines

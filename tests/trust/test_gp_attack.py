@@ -57,3 +57,31 @@ def test_likelihoods_tell_the_output_of_a_row_that_alone_has_a_value(tmp_path: P
         totals = {note.partition(" ")[0]: float(note.rpartition(" ")[2]) for note in each.notes}
         true = {name: frame.loc[frame[name] == 1, "y"].sum() for name in ("rare", "few")}
         assert totals == pytest.approx(true, abs=0.01 * np.ptp(frame["y"]))
+
+
+@pytest.fixture
+def of_classes(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(size=(N, 2)), columns=["x", "z"])
+    frame = frame.assign(rare=1.0 * (np.arange(N) == 17), few=1.0 * (np.arange(N) % 40 == 1))
+    frame = frame.assign(ill=np.where(rng.random(N) < frame["x"], "yes", "no"))
+    frame.loc[17, "ill"] = "yes"
+    frame.to_csv(tmp_path / "ward.csv", index=False)
+    return tmp_path / "ward.csv"
+
+
+def test_no_row_comes_out_where_outputs_are_classes(of_classes: Path) -> None:
+    for each in play("gp", of_classes, settings={"target": "ill"}):
+        assert each.rows_out <= N // 100, each.lines
+        if each.name == "likelihoods":  # the same limit as of amounts (docs/privacy.md)
+            ill = pd.read_csv(of_classes).query("few == 1")["ill"].eq("yes").sum()
+            assert each.groups_out == 1
+            assert {note.rpartition(" ")[2] for note in each.notes} == {"1", str(ill)}
+
+
+@pytest.mark.usefixtures("_unprotected")
+@pytest.mark.filterwarnings("ignore")
+def test_without_protection_the_same_attack_reads_rows_and_their_classes(of_classes: Path) -> None:
+    pd.read_csv(of_classes).drop(columns=["rare", "few"]).to_csv(of_classes, index=False)
+    (outcome,) = play("gp", of_classes, settings={"target": "ill"}, only="isolation")
+    assert outcome.rows_out > N // 10, outcome.lines

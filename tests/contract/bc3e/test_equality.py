@@ -186,7 +186,7 @@ WORLDS: dict[str, Callable[[], Ensemble]] = {
 # -- distributed equals centralized -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", few(list(WORLDS), 2))
 @pytest.mark.parametrize("smoothing", few([0.1, 0.0]))
 def test_every_distribution_is_the_centralized_computation(world: str, smoothing: float, fuse: Runner) -> None:
     """Bit for bit, plain EM: 1 to 5 sites, three distributions, the reference on the pooled labels."""
@@ -250,6 +250,7 @@ def test_the_number_of_draws_is_decided_alike_in_every_distribution(fuse: Runner
             assert other.arrays["draws"] == draws
 
 
+@pytest.mark.slow
 def test_confusion_matrices_accelerated_without_clusterings_and_in_two_sweeps(fuse: Runner) -> None:
     ensemble = draw(17, r1=4, n_clusters=(3,), missing=0.2)
     votes = replace(ensemble, clusterings={})
@@ -290,6 +291,7 @@ def test_a_fit_that_ends_by_its_labels_does_so_in_every_distribution(fuse: Runne
         np.testing.assert_array_equal(other.arrays["changed"], changed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", few(["soft-and-missing", "hard"]))
 def test_every_distribution_is_the_same_when_accelerated(world: str, fuse: Runner) -> None:
     """The center combines steps of betas that it never sees, by their inner products; not a bit differs."""
@@ -300,6 +302,7 @@ def test_every_distribution_is_the_same_when_accelerated(world: str, fuse: Runne
         assert_equal(fuse(ensemble, distribution, n_sites, **settings), one, beta=distribution == "row")
 
 
+@pytest.mark.slow
 def test_every_distribution_is_the_same_at_convergence(fuse: Runner) -> None:
     """E-steps until every gamma has settled, instance by instance, and EM until the bound has."""
     ensemble = draw(5, n=24, noise=0.1, n_clusters=(3,))
@@ -312,7 +315,7 @@ def test_every_distribution_is_the_same_at_convergence(fuse: Runner) -> None:
         assert_is_reference(outcome, ensemble, expected)
 
 
-@pytest.mark.parametrize("name", ["bc3e-wine", "bc3e-halfmoon"])
+@pytest.mark.parametrize("name", few(["bc3e-wine", "bc3e-halfmoon"]))
 def test_scenarios_are_the_centralized_computation(name: str, tmp_path: Path) -> None:
     """Real labels: row over 1 and 7 sites to convergence, plain, against the reference."""
     settings = {"scenario": name, "bc3e__accelerate": False, "bc3e__tolerance": 1e-4, "bc3e__clusterings": "k"}
@@ -367,6 +370,7 @@ def test_empty_sites_and_sites_of_one_instance_change_nothing(fuse: Runner) -> N
     assert_equal(more_sites_than_instances, fuse(ensemble.rows(np.arange(4)), "row", 1, bc3e__classes=3, **settings))
 
 
+@pytest.mark.slow
 def test_dealing_models_otherwise_changes_nothing(fuse: Runner) -> None:
     """Column distribution: whichever site holds which model, also one model each."""
     ensemble = draw(8, r1=2, n_clusters=(3, 5, 4))
@@ -425,6 +429,7 @@ def test_without_clusterings_alpha_is_learned_from_the_votes(fuse: Runner) -> No
         assert_is_reference(fuse(ensemble, distribution, n_sites, **settings), ensemble, expected)
 
 
+@pytest.mark.slow
 def test_fixed_alpha_and_another_start(fuse: Runner) -> None:
     ensemble = draw(13)
     settings = {**SHORT, "bc3e__learn_alpha": False, "bc3e__alpha": 0.5, "bc3e__accelerate": False}

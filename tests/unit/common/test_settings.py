@@ -11,10 +11,10 @@ from flwr.common.config import parse_config_args
 
 from common.settings import (
     NOT_EMPTY,
-    Allowed,
     ConfigError,
     SettingError,
     Settings,
+    ValueRange,
     absolute,
     at_least,
     below,
@@ -119,7 +119,7 @@ def test_a_right_value_is_returned_in_its_type() -> None:
         (NOT_EMPTY, ["a"], [""], "not empty"),
     ],
 )
-def test_ranges(allowed: Allowed, right: list[Any], wrong: list[Any], words: str) -> None:
+def test_ranges(allowed: ValueRange, right: list[Any], wrong: list[Any], words: str) -> None:
     assert all(allowed.test(value) for value in right)
     assert not any(allowed.test(value) for value in wrong)
     assert allowed.words == words

@@ -23,7 +23,7 @@ from consilience.commands.run import how_to_resume
 from consilience.flower_programs import LaunchError, environment
 from consilience.flower_run import flwr_arguments, parse_status
 from consilience.outcome import Outcome
-from consilience.processes import Interrupted
+from consilience.processes import Interruption
 from consilience.run_log import Transcript, round_of
 from consilience.run_request import RunRequest, simulated_run
 from protocols import registry
@@ -282,7 +282,7 @@ def test_shells_can_complete_the_command():
     assert "--show-completion" in result.stdout
 
 
-@pytest.mark.parametrize(("error", "code"), [(Interrupted(2), 130), (Interrupted(15), 143), (LaunchError("no"), 1)])
+@pytest.mark.parametrize(("error", "code"), [(Interruption(2), 130), (Interruption(15), 143), (LaunchError("no"), 1)])
 def test_the_exit_code_says_what_ended_the_run(monkeypatch, error, code):
     def run(*_args):
         raise error

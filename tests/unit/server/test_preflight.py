@@ -61,12 +61,29 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     good = written(tmp_path / "good", north=frame(), south=frame(), west=frame())
     no_iron = written(tmp_path / "no iron", north=frame(), south=frame(iron=None, iorn=frame()["iron"]), west=frame())
     no_level = written(tmp_path / "no level", north=frame(), south=frame(level=None), west=frame(level=None))
+    halves = written(tmp_path / "halves", north=frame(), south=frame(level=None, iron=None), west=frame(level=None))
+    longer = written(tmp_path / "longer", north=frame(), south=frame(level=None)[:-2])
+    others = written(
+        tmp_path / "others", north=frame(), south=frame(level=None, patient=[f"q{row}" for row in range(N)])
+    )
+    few = written(tmp_path / "few", north=frame(), south=frame(), _test=frame(iron=None))
     text = written(tmp_path / "text", north=frame(), south=frame(), west=frame(iron=["low"] * N))
     cells = written(
         tmp_path / "cells", north=frame(iron=["", *range(1, N)]), south=frame(), west=frame(iron=[1e99] * N)
     )
     no_test = written(tmp_path / "no test", north=frame(), south=frame(), _test=frame(level=None))
-    folders = {"good": good, "no_test": no_test, "no_iron": no_iron, "no_level": no_level, "text": text, "cells": cells}
+    folders = {
+        "halves": halves,
+        "longer": longer,
+        "others": others,
+        "few": few,
+        "good": good,
+        "no_test": no_test,
+        "no_iron": no_iron,
+        "no_level": no_level,
+        "text": text,
+        "cells": cells,
+    }
     return SimpleNamespace(**folders)
 
 
@@ -219,6 +236,42 @@ MESSAGES = {
         {"protocol": "sec", "data": "{good}", "target": "level", "sec.join": "results/sec-own-data/99"},
         "there is no results directory ",
     ),
+    "the center's test rows lack an input": (
+        {"protocol": "sec", "data": "{few}", "target": "level"},
+        "the test file has no column of numbers 'iron', an input",
+    ),
+    "the points to predict at lack an input": (
+        {"protocol": "gp", "data": "{few}", "target": "level"},
+        "the file of query points has no column of numbers 'iron', an input",
+    ),
+    "a candidate cannot predict the target": (
+        {"protocol": "sec", "data": "{good}", "target": "sex", "sec.candidates": "ridge"},
+        "configuration: ridge predicts no classes; there are: rf, ",
+    ),
+    "no site has class labels": (
+        {"protocol": "bc3e", "data": "{good}", "classes": "pred_*"},
+        "configuration: no site has a column of class labels (classes='pred_*'): name them in classes, or set",
+    ),
+    "several sites hold the outcome": (
+        {"protocol": "residual", "data": "{good}", "target": "level", "id": "patient"},
+        "configuration: 3 sites hold the outcome 'level' (north.csv, south.csv, west.csv), and one may",
+    ),
+    "no `id`, and the numbers of rows differ": (
+        {"protocol": "residual", "data": "{longer}", "target": "level"},
+        "configuration: entities go by row, and the numbers of rows differ (north 12, south 10): set id to the column",
+    ),
+    "sites without a common entity": (
+        {"protocol": "residual", "data": "{others}", "target": "level", "id": "patient"},
+        "configuration: no entity is common to all of north, south: is 'patient' the same column, written alike",
+    ),
+    "groups of single rows": (
+        {"protocol": "coreset", "data": "{good}", "sensitive": "patient"},
+        "configuration: no group of sensitive='patient' has 5 rows at a site (coreset.min-weight), the largest 1",
+    ),
+    "more clusters than points": (
+        {"protocol": "coreset", "data": "{good}", "sensitive": "sex", "coreset.k": 8},
+        "configuration: 36 rows cannot form coreset.k=8 clusters of points that stand for 5 rows each",
+    ),
     "the output directory is a file": (
         {"scenario": "bc3e-wine", "output-dir": "file"},
         "file is a file, not a folder; set another output-dir",
@@ -273,16 +326,17 @@ def test_what_is_wrong_is_one_sentence(what: str, world: SimpleNamespace, tmp_pa
     [
         ({"scenario": "bc3e-wine"}, 2),
         ({"scenario": "sec-simulation1"}, 20),
-        ({"protocol": "bc3e", "data": "{good}", "id": "patient", "truth": "class_a"}, 3),
+        ({"protocol": "bc3e", "data": "{good}", "id": "patient", "truth": "sex", "ordinal": "sex=F<M"}, 3),
         ({"protocol": "gp", "data": "{good}", "target": "level"}, 3),
         ({"protocol": "gp", "data": "{no_iron}", "target": "level", "features": "age"}, 3),
         ({"protocol": "residual", "data": "{no_level}", "target": "level", "id": "patient"}, 3),
-        ({"protocol": "residual", "data": "{no_iron}", "target": "level", "features": "iron age"}, 3),
-        ({"protocol": "coreset", "data": "{good}", "sensitive": "sex"}, 3),
+        ({"protocol": "residual", "data": "{halves}", "target": "level", "features": "iron age"}, 3),
+        ({"protocol": "coreset", "data": "{good}", "sensitive": "sex", "coreset.k": 2}, 3),
     ],
 )
 def test_what_is_right_is_a_plan(settings: Mapping[str, Any], n_sites: int, world: SimpleNamespace) -> None:
-    plan = preflight({key: value.format(**vars(world)) for key, value in settings.items()})
+    given = {key: value.format(**vars(world)) if isinstance(value, str) else value for key, value in settings.items()}
+    plan = preflight(given)
     assert plan.n_sites == n_sites
     assert plan.config.keys() == run_keys().keys()
 

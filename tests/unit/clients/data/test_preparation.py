@@ -123,7 +123,7 @@ def test_labels_that_are_text_get_the_numbers_that_all_sites_agreed_on(tmp_path:
     }
     assert labels.truth is not None
     assert labels.truth.tolist() == [0, 0, 1]
-    with pytest.raises(DataError, match=r"name classes in order, as in ordinal='class_a=no<yes'"):
+    with pytest.raises(DataError, match=r"which label is 0, 1, ..., as in ordinal='class_a=sick<well'"):
         open_shard({**config, "ordinal": ""})
     with pytest.raises(DataError, match="missing is for columns of numbers, and these data are labels; leave it out"):
         open_shard({**config, "missing": "impute"})

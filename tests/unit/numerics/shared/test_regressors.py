@@ -369,7 +369,9 @@ def test_nested_lists_share_their_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen("gb", x, y + 1)
     chosen("gb", x, y, seed=1)
     chosen("gb", x, y, standardize="none")
-    assert len([each for each in fits if each[0] == "gb" and each[1] < N]) == 4
+    # Other rows, seeds or settings are fitted anew; the error on parts of the rows is computed where it is asked for.
+    of_gb = [n for method, n in fits if method == "gb"]
+    assert (of_gb.count(N), len(of_gb)) == (4, 5)
 
 
 def test_recent_fits_are_forgotten_in_time() -> None:
