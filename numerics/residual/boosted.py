@@ -100,7 +100,9 @@ class Finish:
     judged: Float64[np.ndarray, "m ..."]
 
 
-def finish(combination: AgentCombination, parts: Float64[np.ndarray, "k n"], loss: Loss) -> Finish:
+def finish(
+    combination: AgentCombination, parts: Float64[np.ndarray, "k n"], loss: Loss, *, min_leaf: int = 1
+) -> Finish:
     """Boost trees on the steps, if that lowers the error on the validation rows by as much as a step has to.
 
     Of amounts the trees fit what the sum of the steps leaves. Of classes they fit the classes, and the sums of the
@@ -115,6 +117,8 @@ def finish(combination: AgentCombination, parts: Float64[np.ndarray, "k n"], los
         ``(k, n)`` steps of all rows, or bins, in the order of the combination's coefficients.
     loss : Loss
         What is lowered, with the outcomes and the use of the rows, some of which are validation rows.
+    min_leaf : int
+        Fewest rows in a leaf of any tree.
 
     Examples
     --------
@@ -145,6 +149,7 @@ def finish(combination: AgentCombination, parts: Float64[np.ndarray, "k n"], los
         n_classes=n_classes,
         weights=weights,
         steps=not combination.levels,
+        min_leaf=min_leaf,
     )
     judged = chosen.judged if combination.classes else additive[validation] + chosen.judged
     gain = loss.judged_losses(additive[validation]) - loss.judged_losses(judged)

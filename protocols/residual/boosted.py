@@ -11,7 +11,7 @@ from jaxtyping import Float64
 
 from numerics.residual.agent_combination import AgentCombination, ClassScores
 from numerics.residual.alone import best_share, errors_alone
-from numerics.residual.boosted import finish, gate_of, gated_weights
+from numerics.residual.boosted import MIN_LEAF, finish, gate_of, gated_weights
 from numerics.residual.influence import harm_of
 from numerics.residual.losses import LogLoss, loss_of
 from numerics.residual.rules import LearningResult, Rules, Split, Without, selection_error
@@ -140,7 +140,9 @@ class Boosted:
         starts = [combination]
         if combination.levels and combination.beta.any():  # trees on bins may do better without the steps
             starts.append(replace(combination, beta=np.zeros(len(combination.beta))))
-        finished = [finish(each, parts, self.loss) for each in starts]
+        # Trees on bins have smaller leaves than agents by default, but none smaller than a run asks for.
+        leaf = self.rules.min_leaf if combination.levels and self.rules.min_leaf > MIN_LEAF else 1
+        finished = [finish(each, parts, self.loss, min_leaf=leaf) for each in starts]
         chosen = min(finished, key=lambda each: float(each.errors[1]))
         combination, self.judged = chosen.combination, chosen.judged
         curve, power = self.curve[: best + 1], self.power[: best + 1]
