@@ -98,7 +98,7 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
     plan = replace(plan, center=_center_data(plan))
     if own is not None and simulated:
         shards = check_rows(own, protocol, config)
-        if shards and not config["from"]:
+        if shards:
             plan = replace(plan, notes=(*plan.notes, *_check_together(plan, shards)))
     _check_output(plan)
     if config["resume-from"]:

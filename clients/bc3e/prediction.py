@@ -13,8 +13,9 @@ from clients.bc3e.results import count_right, threads, write_theta
 from clients.bc3e.saved_tables import Tables, load_tables
 from clients.dispatch import answers
 from clients.site import Site
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
+from numerics.bc3e.e_step import EStepSettings, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble, Labels
+from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import MAX_BITS
 from numerics.bc3e.reliability import (
     class_evidence,
@@ -117,7 +118,7 @@ def sweep_fixed(ask: Sweep, site: Site, shared: Int64[np.ndarray, "s"]) -> Share
     part = _known_part(site.shard.rows(shared[ask.active]), k, tables, level=logging.DEBUG)
     likelihoods = {name: likelihood_table(table) for name, table in tables.items()}
     classes = ask.classes if draws else None
-    share, _, _ = shares(likelihoods, part.classifiers, part.clusterings, ask.log_weights, bits, classes)
+    share, _ = shares(likelihoods, part.classifiers, part.clusterings, ask.log_weights, bits, classes)
     answer = Shares(share, (), 0, np.zeros(0, np.int64))
     if draws and ask.first:
         evidence = class_evidence(likelihoods, part.classifiers, part.n, k, bits)

@@ -19,9 +19,9 @@ from clients.site import Site
 from numerics.residual.chosen_boosting import Boosting, choose_boosting
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import MOST_CLASSES, MOST_STEPS
+from numerics.shared.candidates import Candidate
 from numerics.shared.classes import balancing_weights
 from numerics.shared.folds import Persons, of_rows
-from numerics.shared.regressors import Candidate
 from numerics.shared.threads import single_threaded
 from numerics.shared.value_groups import ValueGroups
 from protocols.residual.payloads import Order

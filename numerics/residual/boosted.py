@@ -59,7 +59,7 @@ def gated_weights(
     Examples
     --------
     >>> from numerics.residual.losses import SquaredError
-    >>> from numerics.residual.rules import Split
+    >>> from numerics.residual.split import Split
     >>> steps = np.array([[[1.0, -1.0, 1.0, -1.0]], [[1.0, -1.0, -1.0, 1.0]]])
     >>> loss = SquaredError(np.array([2.0, -2.0, 2.0, -2.0]), Split(2, 2, 0), 0.0)
     >>> gated_weights(loss, steps, np.zeros((1, 4)), shrinkage=0.5, ridge=0).round(2).ravel()
@@ -123,7 +123,7 @@ def finish(
     Examples
     --------
     >>> from numerics.residual.losses import SquaredError
-    >>> from numerics.residual.rules import Split
+    >>> from numerics.residual.split import Split
     >>> a, b = np.random.default_rng(0).choice([-1.0, 1.0], size=(2, 400))
     >>> sum_of_steps = AgentCombination(("a", "b"), np.ones(2), 0.0)
     >>> loss = SquaredError(a + b + a * b, Split(200, 100, 100), 0.0)

@@ -14,7 +14,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.residual.linear import combine
-from numerics.residual.rules import Rules, Split
+from numerics.residual.rules import Rules
+from numerics.residual.split import Split
 from numerics.shared.classes import align_probabilities, balancing_weights, one_hot, probabilities_of_scores
 from numerics.shared.classification import log_losses_of
 

@@ -9,12 +9,15 @@ from typing import Any, ClassVar, Literal, Self
 
 from common import settings
 from common.results import PREDICT
-from common.settings import Config, ValueRange, at_least, between, setting
+from common.settings import Config, setting
+from common.value_ranges import ValueRange, at_least, between
 from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 
 FEWEST_NEAREST, MOST_NEAREST = 50, 1000
 """Smallest and largest number of nearest rows that predict a point: fewer would show single rows."""
+MOST_GROUPS, FEWEST_IN_GROUP = 25, 4
+"""Largest number of sums of squared errors of a site alone, and smallest number of test points in one of them."""
 _MOST_CORNERS = 8
 """Most landmarks that an expert answers about by default."""
 NEAREST = 200

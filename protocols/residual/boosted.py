@@ -14,7 +14,8 @@ from numerics.residual.alone import best_share, errors_alone
 from numerics.residual.boosted import MIN_LEAF, finish, gate_of, gated_weights
 from numerics.residual.influence import harm_of
 from numerics.residual.losses import LogLoss, loss_of
-from numerics.residual.rules import LearningResult, Rules, Split, Without, selection_error
+from numerics.residual.rules import LearningResult, Rules, Without, selection_error
+from numerics.residual.split import Split
 from numerics.shared.classification import best_threshold, score_row
 from protocols.residual.payloads import Conclude, EntityBins, Fit, FittedValues, PredictionsAlone
 from protocols.residual.sequential import MOST_MISSES

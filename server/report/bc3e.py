@@ -107,7 +107,7 @@ REPORT = ProtocolReport(
         "bound": higher("lower bound on the log likelihood of all labels"),
         "rounds_to_converge": lower("rounds until the bound stopped rising"),
         "converged": higher("fits that converged before the last round allowed", share=True),
-        "association": higher("what the most telling clustering explains of the classifiers' classes", share=True),
+        "gain": higher("what clusterings tell of the classes that classifiers leave open", share=True),
         "unsure": lower("instances that their sites list as unsure", share=True),
         "n_predicted": Meaning("rows predicted"),
     },

@@ -301,7 +301,8 @@ def _nothing_to_compare(report: Report, chosen: Answer | None) -> str:
             return "The run compares with nothing."
         advice = f": {known.test_advice}" if known.test_advice else ""
         return f"There were no outcomes to test the result on{advice}."
-    alone = "How well a site does alone was not measured"
+    needed = report_of(report.protocol).alone_advice
+    alone = f"How well a site does alone was not measured{f': that takes {needed}' if needed else ''}"
     prices = [rival.words for name, rival in chosen.rivals.items() if rival.price and name in report.metrics]
     if not prices:
         return f"{alone}."

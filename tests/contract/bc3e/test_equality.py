@@ -21,7 +21,7 @@ import scenarios.registry
 import strategies.exchange
 from numerics.bc3e.ensemble import Ensemble, n_values
 from numerics.bc3e.m_step import initial_beta, maximize_alpha
-from numerics.bc3e.reliability import FOLLOWS
+from numerics.bc3e.reliability import draws_of
 from scenarios.bc3e import DISTRIBUTIONS, pooled
 from scenarios.registry import Scenario
 from server import app as server_app
@@ -219,7 +219,7 @@ def test_every_distribution_is_centralized_with_confusion_matrices(world: str, f
     ensemble = WORLDS[world]()
     k = max(n_values(labels) for labels in ensemble.classifiers.values())
     fit = {"bits": BITS, "max_rounds": 5, "max_sweeps": 6, "maximize": center_newton}
-    expected = reference.fit(ensemble, k, sizes(ensemble), draws=3, follows=FOLLOWS, **fit)
+    expected = reference.fit(ensemble, k, sizes(ensemble), draws=3, decide=draws_of, **fit)
     settings = {**SHORT, **CONFUSION, "bc3e__accelerate": False}
     one = fuse(ensemble, "row", 1, **settings)
     assert_is_reference(one, ensemble, expected)
@@ -236,17 +236,18 @@ def test_every_distribution_is_centralized_with_confusion_matrices(world: str, f
 
 def test_the_number_of_draws_is_decided_alike_in_every_distribution(fuse: Runner) -> None:
     """By the tables of common clusterings at the center, and of own ones at their holders."""
-    follow, unrelated = draw(19, n=90, r1=6, noise=0.02, n_clusters=(3, 6)), draw(20, n_clusters=(3,))
-    unrelated = replace(unrelated, clusterings={"drawn": np.random.default_rng(0).integers(3, size=36)})
-    for ensemble, draws in ((follow, 2), (unrelated, 3)):
+    raters = draw(19, n=90, r1=4, noise=0.5, n_clusters=())
+    assert raters.truth is not None
+    follow = replace(raters, clusterings={"exact": raters.truth, "halved": raters.truth + 3 * (np.arange(90) % 2)})
+    unrelated = replace(raters, clusterings={"drawn": np.random.default_rng(0).integers(3, size=90)})
+    for ensemble, draws in ((follow, 1), (unrelated, 3)):
         one = fuse(ensemble, "row", 1, **CONFUSION, **SHORT)
         assert one.arrays["draws"] == draws
-        assert (one.metrics.get("association", 0.0) >= FOLLOWS) == (draws == 2)
         assert (np.diff(one.arrays["bounds"]) > -1e-6).all()
         for distribution in ("column", "arbitrary"):
             other = fuse(ensemble, distribution, 2, **CONFUSION, **SHORT)
             assert_equal(other, one, beta=False)
-            assert other.metrics.get("association") == one.metrics.get("association")
+            assert other.metrics.get("gain") == one.metrics.get("gain")
             assert other.arrays["draws"] == draws
 
 
@@ -262,15 +263,15 @@ def test_confusion_matrices_accelerated_without_clusterings_and_in_two_sweeps(fu
 
 
 def test_each_e_step_is_a_round_where_instances_are_shared(fuse: Runner) -> None:
-    """By default: one sweep with votes, two with confusion matrices but for the first E-step, which decides the draws.
+    """By default: one sweep with votes, two with confusion matrices.
 
     The result is that of as many sweeps in rows.
     """
     ensemble = draw(21, n=30, noise=0.1, n_clusters=(3,))
     settings = {"bc3e__allow_single_model": True, "bc3e__max_rounds": 4}
-    for confusion, sweeps, first in (({}, 1, 1), (CONFUSION, 2, 8)):
+    for confusion, sweeps in (({}, 1), (CONFUSION, 2)):
         column = fuse(ensemble, "column", 2, **settings, **confusion)
-        assert column.report["rounds"] == 2 + first + 3 * sweeps + 1
+        assert column.report["rounds"] == 2 + 4 * sweeps + 1
         row = fuse(ensemble, "row", 2, **settings, **confusion, bc3e__sweeps=sweeps)
         assert_equal(row, column, beta=False)
 

@@ -137,6 +137,15 @@ def test_the_flwr_command_is_the_one_a_user_would_type():
     ]
 
 
+@pytest.mark.parametrize(("scenario", "one"), [("bc3e-wine", True), ("sec-simulation1", False)])
+def test_one_process_of_flowers_engine_answers_quick_asks(scenario, one, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    request = simulated_run([], {"scenario": scenario}, None, 60.0)
+    assert flwr_arguments(".", request)[-1].endswith(" init-args-num-cpus=1") == one
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:6379")  # a cluster has the cores that it has
+    assert "init-args" not in flwr_arguments(".", request)[-1]
+
+
 def test_the_environment_installs_and_sends_nothing(monkeypatch):
     monkeypatch.setenv("no_proxy", "intranet")
     env = environment()

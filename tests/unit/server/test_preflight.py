@@ -16,7 +16,8 @@ import pandas as pd
 import pytest
 
 from protocols.settings import run_keys
-from scenarios.datasets import DATA_SETS, DATA_VARIABLE
+from scenarios.data_set import DATA_VARIABLE
+from scenarios.datasets import DATA_SETS
 from server.preflight import REFUSALS, preflight
 from tests.support.documentation import ROOT
 
@@ -72,7 +73,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         tmp_path / "cells", north=frame(iron=["", *range(1, N)]), south=frame(), west=frame(iron=[1e99] * N)
     )
     no_test = written(tmp_path / "no test", north=frame(), south=frame(), _test=frame(level=None))
+    low = frame(iron=["low"] * N)
     folders = {
+        "texts": written(tmp_path / "texts", north=low, south=low, west=frame()),
         "halves": halves,
         "longer": longer,
         "others": others,
@@ -216,6 +219,10 @@ MESSAGES = {
         {"protocol": "coreset", "data": "{text}", "sensitive": "sex"},
         "west.csv: column 'iron' holds text, and numbers in the others; all need the same columns as north.csv",
     ),
+    "an input is a number in one file only": (
+        {"protocol": "coreset", "data": "{texts}", "sensitive": "sex"},
+        "west.csv: column 'iron' holds numbers, and text in the others; all need the same columns as north.csv",
+    ),
     "a cell cannot be used": (
         {"protocol": "gp", "data": "{cells}", "target": "level"},
         "north: line 2, column 'iron': is empty; fill it, or set missing=impute; west: line 2, column 'iron': is",
@@ -301,7 +308,7 @@ MESSAGES = {
     ),
     "`from` names a run of which the center predicts": (
         {"scenario": "predict", "from": "results/sec-own-data/7"},
-        "is at the fusion center, and no site need answer; type: consilience predict",
+        "is at the fusion center, and no site need answer: type consilience predict",
     ),
 }
 """By what is wrong: the settings, and the beginning or part of the message."""
@@ -339,6 +346,26 @@ def test_what_is_right_is_a_plan(settings: Mapping[str, Any], n_sites: int, worl
     plan = preflight(given)
     assert plan.n_sites == n_sites
     assert plan.config.keys() == run_keys().keys()
+
+
+def test_what_is_not_used_is_said_before_the_run(world: SimpleNamespace) -> None:
+    good = {"protocol": "gp", "data": world.good, "target": "level"}
+    unused = "not used, since they hold no numbers: {} (categories makes numbers of texts; features names truth values)"
+    assert preflight(good).notes == (unused.format("'patient', 'sex'"),)
+    assert preflight({**good, "id": "patient", "categories": "sex=F|M"}).notes == ()
+    assert preflight({**good, "features": "age iron"}).notes == ()
+    labels = {"protocol": "bc3e", "data": world.good, "truth": "sex", "ordinal": "sex=F<M"}
+    assert preflight(labels).notes == ()
+
+
+def test_rows_that_go_by_number_are_said_before_the_run(world: SimpleNamespace) -> None:
+    settings = {"protocol": "residual", "data": world.no_level, "target": "level", "features": "age"}
+    by_number = (
+        "entities are matched by row number, which must be the same at every site: set id if a column names them"
+    )
+    assert preflight(settings).notes == (by_number,)
+    assert preflight({**settings, "id": "patient"}).notes == ()
+    assert preflight({**settings, "residual.align": "row-order"}).notes == ()
 
 
 def test_text_far_below_is_no_difference(tmp_path: Path) -> None:
@@ -418,7 +445,7 @@ def test_a_name_server_that_does_not_answer_is_not_waited_for(
         raise OSError
 
     monkeypatch.setattr("urllib.request.urlopen", wait)
-    monkeypatch.setattr("scenarios.datasets._OPENML_SECONDS", 0.01)
+    monkeypatch.setattr("scenarios.data_set._OPENML_SECONDS", 0.01)
     with pytest.raises(REFUSALS, match=r"OpenML \(TimeoutError: no answer within 0\.01 s\)"):
         preflight({"scenario": "sec-grid"})
     never.set()

@@ -9,7 +9,8 @@ from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.boosted import finish
 from numerics.residual.boosted import gated_weights as weights_of_scores
 from numerics.residual.losses import LogLoss, SquaredError
-from numerics.residual.rules import Rules, Split
+from numerics.residual.rules import Rules
+from numerics.residual.split import Split
 
 SPLIT = Split(200, 100, 100)
 
