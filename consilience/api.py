@@ -6,13 +6,14 @@ import contextlib
 import tempfile
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from common.extras import require
 from common.results import PREDICT
-from common.settings import ConfigError, Value
+from common.settings import ConfigError
+from common.value_ranges import Value
 from consilience.data_check import DataCheck
 from consilience.errors import plain_errors
 from consilience.finished_run import Run
@@ -22,6 +23,7 @@ from consilience.python_request import (
     protocol_of,
     python_request,
     settings_of_keywords,
+    values_as_text,
 )
 from consilience.run_watch import Progress, watch
 from server.run_names import find_run
@@ -197,13 +199,15 @@ def load(path: str | Path) -> Run:
 
 
 @plain_errors
-def check(rows: Rows | Mapping[str, Rows], settings: Settings, *, target: str | None = None, **more: Any) -> DataCheck:
+def check(
+    rows: Rows | Mapping[str, Rows] | Sequence[Rows], settings: Settings, *, target: str | None = None, **more: Any
+) -> DataCheck:
     """Check a site's rows: what of them would be used, and what would leave the site. Nothing is sent.
 
     Parameters
     ----------
-    rows : DataFrame, mapping, str or Path
-        Rows of one site; or rows by site, of which each is checked.
+    rows : DataFrame, mapping, sequence, str or Path
+        Rows of one site; or those of several, by site or in a folder, of which each is checked, and that they fit.
     settings : Settings
         Of the protocol for which they are meant.
     target : str, optional
@@ -236,7 +240,10 @@ def check(rows: Rows | Mapping[str, Rows], settings: Settings, *, target: str | 
 
 @plain_errors
 def prepare(
-    what: Settings, data: Mapping[str, Rows] | str | Path, folder: str | Path, **options: Value
+    what: Settings,
+    data: Mapping[str, Rows] | str | Path,
+    folder: str | Path,
+    **options: Value | Mapping[str, Sequence[str]],
 ) -> dict[str, Path]:
     """Make the data of a protocol from raw rows: for bc3e, labels by classifiers and clusterings.
 
@@ -280,7 +287,7 @@ def prepare(
     if isinstance(data, str | Path):
         data = {path.name.partition(".")[0]: path for path in site_files(data)}
     room = registry.room(protocol, "prepare")
-    chosen = room.Options(**options)
+    chosen = room.Options(**{name: values_as_text(name, value) for name, value in options.items()})
     tables = {name: table_of_rows(name, rows) for name, rows in data.items()}
     where = Path(folder).expanduser()
     for line in room.prepare(tables, chosen, where):

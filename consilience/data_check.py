@@ -41,12 +41,14 @@ class DataCheck:
 
     @classmethod
     def of(cls, rows: Any, protocol: str, config: Mapping[str, Any]) -> DataCheck:
-        """Check the rows of a site, or of several by name; raises as the protocol's ``check_lines``."""
-        if isinstance(rows, Mapping) and not is_one_site(rows):
+        """Check the rows of a site, or of several as of `consilience.run`; raises as the protocol's ``check_lines``."""
+        folder = isinstance(rows, str | Path) and Path(rows).expanduser().is_dir()
+        if folder or isinstance(rows, list | tuple) or (isinstance(rows, Mapping) and not is_one_site(rows)):
             place, tables = named_data(rows, None)  # held as long as they are checked
-            check_columns(simulated_sites(place), protocol, config)
-            by_site = {str(name): each for name, each in (tables.tables if tables else rows).items()}
-            parts = [_lines(name, by_site[name], protocol, config) for name in sorted(by_site)]
+            sites = simulated_sites(place)
+            check_columns(sites, protocol, config)
+            by_site = tables.tables if tables else dict(zip(sites.names, sites.paths, strict=True))
+            parts = [_lines(name, by_site[name], protocol, config) for name in sites.names]
             return cls(protocol, tuple(line for lines in parts for line in (*lines, ""))[:-1])
         return cls(protocol, tuple(_lines("data", rows, protocol, config)))
 

@@ -145,9 +145,20 @@ def settings_of_keywords(keywords: Mapping[str, Any], known: Mapping[str, Settin
 
 
 def _check(key: Setting, value: Any) -> Config:
-    if key.key in SEPARATORS and isinstance(value, Mapping):
-        value = "; ".join(f"{column}={SEPARATORS[key.key].join(map(str, each))}" for column, each in value.items())
-    return {key.key: key.check(as_typed(value, key.kind))}
+    return {key.key: key.check(as_typed(values_as_text(key.key, value), key.kind))}
+
+
+def values_as_text(key: str, value: Any) -> Any:
+    """Return the values of columns, given as a dictionary, as the text of their key; anything else as it is.
+
+    Examples
+    --------
+    >>> values_as_text("ordinal", {"ward": ["a", "b"]}), values_as_text("id", "name")
+    ('ward=a<b', 'name')
+    """
+    if key not in SEPARATORS or not isinstance(value, Mapping):
+        return value
+    return "; ".join(f"{column}={SEPARATORS[key].join(map(str, each))}" for column, each in value.items())
 
 
 def _hint(key: str, known: Mapping[str, Setting]) -> str:

@@ -220,16 +220,21 @@ def _models(table: Table, columns: Sequence[str], n_classes: int | None, most: i
     return dict(sorted(models.items()))
 
 
-def _hard(table: Table, name: str, limit: int) -> Int[np.ndarray, "n"]:
-    """Return ``(n,)`` integers from 0 up, below `limit`, and -1 for an empty cell, in the smallest type for them."""
+def label_numbers(table: Table, name: str) -> Float64[np.ndarray, "n"]:
+    """Return a column of labels as numbers, NaN for an empty cell; of text the error says what to do."""
     try:
-        labels = numeric(table, name, allow_missing=True)
+        return numeric(table, name, allow_missing=True)
     except DataError as error:
         if error.code != "not-numeric":
             raise
         texts = sorted({str(cell) for cell in table.columns[name].tolist() if cell is not None})[:_SHOWN_LABELS]
         hint = f"say which label is 0, 1, ..., as in ordinal='{name}={'<'.join(texts)}'; a glob names several columns"
         raise DataError(f"{error}; {hint}", error.code) from error
+
+
+def _hard(table: Table, name: str, limit: int) -> Int[np.ndarray, "n"]:
+    """Return ``(n,)`` integers from 0 up, below `limit`, and -1 for an empty cell, in the smallest type for them."""
+    labels = label_numbers(table, name)
     known = ~np.isnan(labels)
     bad = known & ((labels < 0) | (labels >= limit) | (labels != np.floor(labels)))
     for row in np.flatnonzero(bad)[:1]:

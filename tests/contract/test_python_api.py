@@ -344,6 +344,12 @@ def test_check_says_what_would_leave(protocol: str, tmp_path: Path) -> None:
     assert "What never leaves this site" in found.text
     assert found._repr_html_().startswith("<pre")
     if protocol != "residual":
-        assert cs.check(frames, settings, **keys).text.count("What would be used") == 2
+        for several in (frames, folder, list(frames.values())):
+            assert cs.check(several, settings, **keys).text.count("What would be used") == 2
+        first = frame.columns[0]
+        others = {"north": frame, "south": frame.rename(columns={first: f"{first}s"})}
+        if protocol != "bc3e":
+            with pytest.raises(cs.DataError, match=f"south: there is no column '{first}'"):
+                cs.check(others, settings, **keys)
     with pytest.raises(cs.ConfigError, match="there is no setting 'tarket'; did you mean target"):
         cs.check(frame, settings, tarket="y")
