@@ -30,7 +30,7 @@ from numerics.sec.personal_weights import personal_weights, residual_factor
 from numerics.sec.predictors import prepared
 from numerics.sec.selection import leave_out_chosen, select
 from numerics.sec.similarity import choose_landmarks
-from numerics.shared.regressors import parse_candidates
+from numerics.shared.candidates import parse_candidates
 from protocols.sec.payloads import FittedModel
 from protocols.sec.settings import Settings
 from strategies.sec.learner_clusters import cluster_learners

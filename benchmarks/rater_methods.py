@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step
+from numerics.bc3e.e_step import EStepSettings, cold_start, e_step
 from numerics.bc3e.ensemble import Ensemble, n_values
+from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import MAX_BITS, from_grid
 from numerics.bc3e.m_step import maximize_alpha
 from numerics.bc3e.reliability import (

@@ -11,14 +11,12 @@ import difflib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 from common.data_places import absolute_place
-
-Value = bool | int | float | str
-"""What a key of a configuration may hold."""
+from common.value_ranges import ANY, Value, ValueRange, one_of
 
 Config = dict[str, Value]
 """A configuration whose values are checked."""
@@ -36,73 +34,6 @@ class SettingError(ValueError):
 
 class ConfigError(SettingError):
     """A value that a configuration cannot have; one line that names the key and says what it may be."""
-
-
-class ValueRange(NamedTuple):
-    """The values that a setting may have: in words, and as a test of a value of the right type.
-
-    Examples
-    --------
-    >>> even = ValueRange("an even number", lambda value: value % 2 == 0)
-    >>> even.test(3), POSITIVE.words
-    (False, 'greater than 0')
-    """
-
-    words: str
-    test: Callable[[Any], bool]
-
-
-ANY = ValueRange("", lambda value: True)
-NOT_EMPTY = ValueRange("not empty", bool)
-POSITIVE = ValueRange("greater than 0", lambda value: value > 0)
-
-
-def one_of(*values: Value) -> ValueRange:
-    """Allow some values only.
-
-    Examples
-    --------
-    >>> one_of("row", "column").words
-    "one of 'row', 'column'"
-    """
-    return ValueRange("one of " + ", ".join(repr(value) for value in values), lambda value: value in values)
-
-
-def at_least(low: float) -> ValueRange:
-    """Allow numbers from `low` on.
-
-    Examples
-    --------
-    >>> at_least(1).words, at_least(1).test(0)
-    ('1 or greater', False)
-    """
-    return ValueRange(f"{low:g} or greater", lambda value: value >= low)
-
-
-def between(low: float, high: float) -> ValueRange:
-    """Allow numbers from `low` to `high`, both included.
-
-    Examples
-    --------
-    >>> between(1, 64).words
-    'from 1 to 64'
-    """
-    return ValueRange(f"from {_plain(low)} to {_plain(high)}", lambda value: low <= value <= high)
-
-
-def below(high: float) -> ValueRange:
-    """Allow numbers from 0 to less than `high`.
-
-    Examples
-    --------
-    >>> below(1).words, below(1).test(1.0)
-    ('from 0 to below 1', False)
-    """
-    return ValueRange(f"from 0 to below {high:g}", lambda value: 0 <= value < high)
-
-
-def _plain(number: float) -> str:
-    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 @dataclasses.dataclass(frozen=True)

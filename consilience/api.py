@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from common.extras import require
 from common.results import PREDICT
-from common.settings import ConfigError, Value
+from common.settings import ConfigError
+from common.value_ranges import Value
 from consilience.data_check import DataCheck
 from consilience.errors import plain_errors
 from consilience.finished_run import Run

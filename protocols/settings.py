@@ -11,19 +11,8 @@ from functools import cache
 from typing import Any, ClassVar, Literal
 
 from common.extras import require
-from common.settings import (
-    NOT_EMPTY,
-    POSITIVE,
-    Config,
-    ConfigError,
-    Setting,
-    Settings,
-    ValueRange,
-    at_least,
-    between,
-    did_you_mean,
-    setting,
-)
+from common.settings import Config, ConfigError, Setting, Settings, did_you_mean, setting
+from common.value_ranges import NOT_EMPTY, POSITIVE, ValueRange, at_least, between
 from protocols import registry
 
 _LONGEST_ABBREVIATION = 4

@@ -263,7 +263,8 @@ def _with_advice(plan: RunPlan, sites: SimulatedSites) -> RunPlan:
         return plan
     advice = {name: advice_of(sites.config(place, len(sites.names), config)) for place, name in enumerate(sites.names)}
     prepared = [f"{name}: {'; '.join(each.prepared)}" for name, each in advice.items() if each.prepared]
-    cautions = group_messages((name, line) for name, each in advice.items() for line in each.cautions)
+    by_features = "features" in report_of(plan.protocol).column_keys  # others use the columns that they name
+    cautions = group_messages((name, line) for name, each in advice.items() if by_features for line in each.cautions)
     return replace(plan, prepared=tuple(prepared), cautions=tuple(cautions))
 
 

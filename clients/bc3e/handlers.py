@@ -27,8 +27,9 @@ from clients.site import Site
 from common.entity_keys import keyed_hashes
 from common.files import write_arrays
 from numerics.bc3e.anderson import ParameterBlock
-from numerics.bc3e.e_step import Contribution, EStepSettings, add_alpha, cold_start, e_step, shares
+from numerics.bc3e.e_step import Contribution, EStepSettings, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble, n_values
+from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import one_to_grid
 from numerics.bc3e.reliability import (
     class_evidence,

@@ -13,8 +13,9 @@ from clients.bc3e.results import count_right, threads, write_theta
 from clients.bc3e.saved_tables import Tables, load_tables
 from clients.dispatch import answers
 from clients.site import Site
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
+from numerics.bc3e.e_step import EStepSettings, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble, Labels
+from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import MAX_BITS
 from numerics.bc3e.reliability import (
     class_evidence,

@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float64, Int, Int64
 
 from common.csv_text import csv_rows
 from numerics.coreset.fairness.apportionment import PointMasses, distribute
-from numerics.coreset.fairness.dual import PriceResponse, price_points
 from numerics.coreset.fairness.flow import capacitated_flow
+from numerics.coreset.fairness.price_response import PriceResponse, price_points
 from numerics.coreset.grouped_rows import BLOCK_ROWS, GroupedRows, RowBlock
 from numerics.shared.distances import squared_distances
 from protocols.wire.faults import Fault, SiteFault

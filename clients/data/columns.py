@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clients.data.blocks import read_head
+from clients.data.column_selection import sensitive_columns
 from clients.data.files import read_table
 from clients.data.simulated_sites import SimulatedSites
 from clients.data.source import find_function
-from clients.data.table import DataError, Table, quote, sensitive_columns, setting
+from clients.data.table import DataError, Table, quote, setting
 from common.data_places import GIVEN_IN_PYTHON
 from common.grouping import group_messages
 

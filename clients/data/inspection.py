@@ -11,17 +11,10 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Float64
 
-from clients.data.preparation import (
-    MOST_VALUES,
-    Category,
-    Cells,
-    categories_of,
-    categories_text,
-    example_of,
-    numbers_of,
-    text_of,
-)
-from clients.data.table import Table, cell_name, setting, split_patterns
+from clients.data.cells import Cells, example_of, numbers_of, text_of
+from clients.data.column_selection import cell_name, split_patterns
+from clients.data.preparation import MOST_VALUES, Category, categories_of, categories_text
+from clients.data.table import Table, setting
 from common.grouping import list_names
 
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|uuid|mrn|nr|no|number|key|code|subject|patient|person)#?$", re.IGNORECASE)
@@ -29,6 +22,7 @@ _IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|uuid|mrn|nr|no|number|key|code|subje
 _PERSON = re.compile(
     r"(^|[_\W])(patient|person|subject|customer|client|user|member)([_\W]?(id|nr|no|number))?#?$", re.I
 )
+_FEWEST_IN_CATEGORY = 5
 _COPY = 0.9999
 """Correlation with the target from which on a column is nearly a copy of it."""
 _MOST = 6
@@ -120,10 +114,10 @@ def misleading(table: Table, config: Mapping[str, object]) -> dict[str, str]:
     return reasons
 
 
-def suggested_categories(tables: list[Table], config: Mapping[str, object], least: int = 5) -> str:
+def suggested_categories(tables: list[Table], config: Mapping[str, object]) -> str:
     """Return the setting ``categories`` that fits text columns of these tables; empty if there are none.
 
-    A value stands there if it has `least` rows at some site; the others share a column.
+    A value stands there if it has five rows at some site; the others share a column.
 
     Examples
     --------
@@ -138,7 +132,7 @@ def suggested_categories(tables: list[Table], config: Mapping[str, object], leas
         counts = [Counter(text_of(table.columns[name])) for table in tables if name in table.columns]
         if len(counts) < len(tables) or not any(_is_category(table, name) for table in tables):
             continue
-        common = sorted({value for each in counts for value, n in each.items() if n >= least and value})
+        common = sorted({value for each in counts for value, n in each.items() if n >= _FEWEST_IN_CATEGORY and value})
         if any(re.search(r"[|;<=]", value) for value in common) or not 1 < len(common) < MOST_VALUES:
             continue
         rest = {value for each in counts for value in each if value} - set(common)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from clients.data.cells import numbers_of, text_of
 from clients.data.inspection import misleading, person_column, suggested_categories
-from clients.data.preparation import Category, categories_of, numbers_of, prepare, text_of
+from clients.data.preparation import Category, categories_of, prepare
 from clients.data.table import DataError, Table, quote
 
 Tables = Mapping[str, Table]

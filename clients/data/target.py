@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
+from clients.data.column_selection import cell_name, numeric
 from clients.data.columns import Tables, one_error
-from clients.data.table import NUMBER, UNKNOWN, DataError, Table, cell_name, numeric, setting
+from clients.data.table import NUMBER, UNKNOWN, DataError, Table, setting
 from numerics.shared.classes import places_of, sort_classes
 from protocols.classes import LONGEST_CLASS, MOST_CLASSES, ClassListError, agree_on_classes
 

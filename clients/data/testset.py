@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Shaped
 
+from clients.data.column_selection import numeric
 from clients.data.files import ENDINGS, read_table, site_name
 from clients.data.preparation import prepare_new_rows
 from clients.data.source import load
-from clients.data.table import DataError, Table, numeric, setting
+from clients.data.table import DataError, Table, setting
 from clients.data.target import class_labels, task_of
 from common.data_places import is_function
 from protocols.center_inputs import unusable_input

@@ -248,14 +248,14 @@ def share(ask: Share, site: Site) -> Rows:
         raise SiteFault(Fault.MALFORMED_ASK, "rows whose outputs are classes")
     if not 0 <= ask.rows <= site.policy.private_limit(max(1, site.shard.n // 2)):
         raise SiteFault(Fault.MALFORMED_ASK, "the number of rows is negative, or more than half of them")
-    places = _shared_places(site, experts, ask.rows)
+    places = _shared_places(experts, ask.rows)
     return Rows(
         np.concatenate([rows.x[place] for rows, place in zip(experts, places, strict=True)]),
         np.concatenate([rows.y[place] for rows, place in zip(experts, places, strict=True)]),
     )
 
 
-def _shared_places(site: Site, experts: list[Part], n_rows: int) -> list[np.ndarray]:
+def _shared_places(experts: list[Part], n_rows: int) -> list[np.ndarray]:
     """Draw the places of the shared rows in each expert; the draw depends on the experts' content only."""
     return draw_rows(experts, n_rows, np.random.default_rng([word for rows in experts for word in rows.digest]))
 
@@ -364,7 +364,7 @@ def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
     """Return every expert's rows together with the shared rows; a row that the site itself shared counts once."""
     own = ask.shared_rows if site.consents.allows("allow-rows") else 0
     disclosed = np.column_stack([ask.shared_x, ask.shared_y])
-    places = shared_rows_of(experts, _shared_places(site, experts, own), disclosed)
+    places = shared_rows_of(experts, _shared_places(experts, own), disclosed)
     extended = []
     for rows, shared in zip(experts, places, strict=True):
         private = np.ones(len(rows.y), bool)

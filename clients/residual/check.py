@@ -20,7 +20,7 @@ from common.grouping import list_names
 from numerics.residual import boosted
 from numerics.residual.bins import ColumnBins, share_replaced
 from numerics.residual.columns_and_outcomes import Columns
-from numerics.shared.regressors import Candidate
+from numerics.shared.candidates import Candidate
 from protocols.residual.settings import Settings
 
 _KINDS = {

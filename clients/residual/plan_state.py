@@ -15,7 +15,8 @@ import numpy as np
 from numerics.residual.agent_combination import ClassScores
 from numerics.residual.alone import Alone
 from numerics.residual.losses import LogLoss, SquaredError
-from numerics.residual.rules import LearningResult, Rules, Split, Without
+from numerics.residual.rules import LearningResult, Rules, Without
+from numerics.residual.split import Split
 from protocols.residual.bins import Bins
 from protocols.residual.boosted import Boosted
 from protocols.residual.parallel import Parallel

@@ -9,8 +9,8 @@ from clients.dispatch import answers
 from clients.residual.agent import Agent
 from clients.residual.sealed_handlers import PRECISION, SPLIT, Seals, check_kinds, keeps_course, outcome_of
 from clients.site import Site
-from numerics.residual.rules import Split
 from numerics.residual.sequential import project
+from numerics.residual.split import Split
 from protocols.residual.payloads import NextResidual, Pass, Residual
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.packing import unpack

@@ -32,7 +32,8 @@ from common.csv_text import csv_text
 from common.files import encode_text
 from numerics.residual.agent_combination import AgentCombination, ClassScores
 from numerics.residual.columns_and_outcomes import Columns
-from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules, Split
+from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules
+from numerics.residual.split import Split
 from numerics.shared.classification import prediction_columns
 from protocols.residual.payloads import (
     EntityBins,

@@ -17,9 +17,10 @@ from clients.data.target import target_lines
 from clients.sec.rows import same_order, step_held_out
 from clients.sec.shard import FEWEST_HELD_OUT, candidates_of, n_held_out, rows_of, sample_rows
 from numerics.sec.left_out import FOLDS
+from numerics.shared.candidates import ROW_MODELS, Candidate
 from numerics.shared.classifiers import fit_classes
 from numerics.shared.regression_rows import RegressionRows
-from numerics.shared.regressors import ROW_MODELS, Candidate, fit
+from numerics.shared.regressors import fit
 from protocols.sec.settings import Consents, Settings
 
 _CONTENT = {

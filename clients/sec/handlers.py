@@ -23,8 +23,8 @@ from clients.site import Site
 from numerics.sec.losses import Loss, mixture_weights
 from numerics.sec.mixture import combine, mix
 from numerics.sec.personal_weights import personal_weights, residual_factor
+from numerics.shared.candidates import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from numerics.shared.regression_rows import RegressionRows
-from numerics.shared.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from numerics.shared.threads import single_threaded
 from protocols.sec.payloads import LARGEST_ERROR, Errors, Exchange, FittedModel, Losses, Pool, Predict, Rows, Select
 from protocols.wire.faults import Fault, SiteFault, usable_name

@@ -13,9 +13,9 @@ from clients.data.columns import Tables, check_alike
 from clients.data.regression import input_names, regression_rows
 from clients.data.target import check_targets
 from clients.data.testset import check_center_inputs
+from numerics.shared.candidates import Candidate, CandidateError, parse_candidates
 from numerics.shared.folds import of_rows
 from numerics.shared.regression_rows import RegressionRows
-from numerics.shared.regressors import Candidate, CandidateError, parse_candidates
 from protocols.sec.settings import Settings
 
 FEWEST_HELD_OUT = 5

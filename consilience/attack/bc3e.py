@@ -16,8 +16,9 @@ from jaxtyping import Float64, Int64
 
 from consilience.attack.interface import Attack, Claims
 from consilience.attack.site import AttackedSite
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step
+from numerics.bc3e.e_step import EStepSettings, cold_start, e_step
 from numerics.bc3e.ensemble import Ensemble, present
+from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import MAX_BITS, from_grid
 from numerics.bc3e.m_step import initial_beta, maximize_alpha, maximize_beta
 from numerics.bc3e.reliability import class_probabilities

@@ -15,7 +15,8 @@ from clients.data import DataError, Table, cell_name, numeric, read_table, split
 from clients.data import setting as text_setting
 from clients.data.preparation import prepare_new_rows
 from common.results import PREDICT
-from common.settings import Settings, Value, setting, to_toml
+from common.settings import Settings, setting, to_toml
+from common.value_ranges import Value
 from consilience.assignments import parse
 from consilience.predict.interface import LearnedRun, Predictions, RequestError
 from protocols import registry

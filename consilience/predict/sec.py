@@ -14,7 +14,8 @@ from clients.data import DataError, Table, numeric, read_table
 from clients.data import setting as text_setting
 from clients.data.target import class_labels
 from common.grouping import list_names
-from common.settings import Settings, at_least, below, setting
+from common.settings import Settings, setting
+from common.value_ranges import at_least, below
 from consilience.predict.interface import LearnedRun, Predictions, RequestError
 from numerics.shared.classification import classification_scores, prediction_columns
 from protocols.models import ModelError

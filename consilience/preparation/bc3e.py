@@ -24,8 +24,9 @@ from clients.data.preparation import prepare as in_order
 from common import settings
 from common.csv_text import csv_text
 from common.files import encode_text
-from common.settings import ConfigError, at_least, setting
+from common.settings import ConfigError, setting
 from common.skops_import import skops_io
+from common.value_ranges import at_least
 from numerics.shared.regressors import quiet_fit
 
 CLASSIFIERS = ("bayes", "discriminant", "logistic", "neighbors", "tree")

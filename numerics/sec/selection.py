@@ -15,9 +15,10 @@ from sklearn.base import BaseEstimator
 from numerics.sec.cache import Cache
 from numerics.sec.left_out import FOLDS, Fit, LeftOut, leave_out, predict_splits
 from numerics.sec.losses import Loss
+from numerics.shared.candidates import Candidate
 from numerics.shared.classifiers import fit_classes
 from numerics.shared.folds import Persons, Split, draw_folds, draw_halves
-from numerics.shared.regressors import Candidate, fit
+from numerics.shared.regressors import fit
 
 _SQUARED = Loss()
 
@@ -153,7 +154,7 @@ def select(
 
     Examples
     --------
-    >>> from numerics.shared.regressors import parse_candidates
+    >>> from numerics.shared.candidates import parse_candidates
     >>> x = np.linspace(-1, 1, 40)[:, np.newaxis]
     >>> candidates = parse_candidates("lr tree")
     >>> select(candidates, x, 3 * x[:, 0], standardize="none", min_leaf=5, rng_seed=0).method

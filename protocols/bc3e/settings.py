@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 from common import settings
-from common.settings import POSITIVE, Config, ValueRange, at_least, below, between, setting
+from common.settings import Config, setting
+from common.value_ranges import POSITIVE, ValueRange, at_least, below, between
 from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 

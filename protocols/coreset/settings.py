@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from common import settings
-from common.settings import ValueRange, at_least, between, setting
+from common.settings import setting
+from common.value_ranges import ValueRange, at_least, between
 from protocols.prediction import Prediction
 from protocols.settings import ProtocolSettings
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from common import settings
 from common.results import PREDICT
-from common.settings import Config, ValueRange, at_least, between, setting
+from common.settings import Config, setting
+from common.value_ranges import ValueRange, at_least, between
 from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 

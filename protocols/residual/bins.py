@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.residual.rules import LearningResult, Rules, Split
+from numerics.residual.rules import LearningResult, Rules
+from numerics.residual.split import Split
 from protocols.residual.boosted import Boosted
 from protocols.residual.payloads import Bin, Conclude, EntityBins
 from protocols.wire.payload import Payload

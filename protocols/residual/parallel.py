@@ -11,7 +11,8 @@ from numerics.residual.influence import Moments, without_each
 from numerics.residual.linear import combine
 from numerics.residual.parallel import Iterate, evaluate, improved_target, quiet_iterations, residual_shares
 from numerics.residual.robust import harmful_agents
-from numerics.residual.rules import LearningResult, Rules, Split, selection_error
+from numerics.residual.rules import LearningResult, Rules, selection_error
+from numerics.residual.split import Split
 from protocols.residual.payloads import Conclude, Fit, FittedValues
 from protocols.wire.payload import Payload
 

@@ -10,7 +10,8 @@ from jaxtyping import Float64
 
 from numerics.residual.alone import errors_alone
 from numerics.residual.limits import RANGES, prediction_limits
-from numerics.residual.rules import LearningResult, Rules, Split
+from numerics.residual.rules import LearningResult, Rules
+from numerics.residual.split import Split
 from numerics.shared.classes import are_probabilities
 from numerics.shared.threads import single_threaded
 from protocols.residual.bins import Bins

@@ -11,8 +11,9 @@ from jaxtyping import Float64
 from numerics.residual.influence import without_each
 from numerics.residual.limits import largest_error
 from numerics.residual.robust import raises_error
-from numerics.residual.rules import LearningResult, Rules, Split, selection_error
+from numerics.residual.rules import LearningResult, Rules, selection_error
 from numerics.residual.sequential import bar, gains, project, winner
+from numerics.residual.split import Split
 from protocols.residual.payloads import Conclude, Fit, FittedValues, Show, TrialFit, Try
 from protocols.wire.payload import Payload, PayloadError
 

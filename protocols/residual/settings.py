@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from common import settings
-from common.settings import ValueRange, at_least, below, between, setting
+from common.settings import setting
+from common.value_ranges import ValueRange, at_least, below, between
 from numerics.residual.rules import MOST_POWERS
 from protocols.prediction import Prediction
 from protocols.settings import ProtocolSettings

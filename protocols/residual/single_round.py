@@ -9,8 +9,9 @@ from jaxtyping import Float64
 
 from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.robust import harmful_agents
-from numerics.residual.rules import LearningResult, Rules, Split
+from numerics.residual.rules import LearningResult, Rules
 from numerics.residual.single_round import combine_once, without_each_once
+from numerics.residual.split import Split
 from protocols.residual.payloads import Conclude, Fit, FittedValues
 from protocols.wire.payload import Payload
 

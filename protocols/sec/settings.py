@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from common import settings
-from common.settings import POSITIVE, ValueRange, at_least, between, setting
+from common.settings import setting
+from common.value_ranges import POSITIVE, ValueRange, at_least, between
 from protocols.prediction import Prediction
 from protocols.settings import ProtocolSettings
 

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Mapping
 
 from common.data_places import GIVEN_IN_PYTHON
-from common.settings import SettingError, Value, to_toml
+from common.settings import SettingError, to_toml
+from common.value_ranges import Value
 from protocols.settings import declared
 
 _OPTIONS = ("protocol", "data", "output-dir")

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.special import psi
 
-from numerics.bc3e.e_step import Contribution, add_alpha, center_part, converged
+from numerics.bc3e.e_step import Contribution
+from numerics.bc3e.gamma import add_alpha, center_part, converged
 from numerics.bc3e.grid import from_grid
 from numerics.bc3e.reliability import class_bound, class_responsibilities, decisions, is_confusion
 from protocols.bc3e.payloads import Shares, Sweep

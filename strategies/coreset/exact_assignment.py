@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.coreset.fairness.dual import PriceResponse, Pricing, price_points
+from numerics.coreset.fairness.dual import Pricing
+from numerics.coreset.fairness.price_response import PriceResponse, price_points
 from numerics.coreset.fairness.rounding import corrected, corrections_by_site, whole_targets
 from numerics.shared.distances import squared_distances
 from numerics.shared.exact_sum import LARGEST_TERM

@@ -17,7 +17,8 @@ from jaxtyping import Bool, Float64
 from numerics.coreset.fairness.assignment import fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.clustering import Clustering
-from numerics.coreset.fairness.dual import PriceResponse, Pricing, price_points
+from numerics.coreset.fairness.dual import Pricing
+from numerics.coreset.fairness.price_response import PriceResponse, price_points
 from numerics.shared.distances import squared_distances
 from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import Moments, Refine

@@ -14,7 +14,8 @@ from common.entity_keys import SecretError, keyed_hashes, read_secret, secret_ch
 from common.grouping import list_names
 from numerics.residual import boosted
 from numerics.residual.columns_and_outcomes import Outcomes
-from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, MOST_ROUNDS, Rules, Split
+from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, MOST_ROUNDS, Rules
+from numerics.residual.split import Split
 from numerics.shared.folds import draw_kinds
 from protocols.residual.payloads import Enrol, Holdings
 from protocols.residual.plan import Plan

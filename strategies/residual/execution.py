@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.residual.alone import Alone
-from numerics.residual.rules import LearningResult, Rules, Split
+from numerics.residual.rules import LearningResult, Rules
+from numerics.residual.split import Split
 from numerics.shared.classification import SCORES
 from protocols.residual.payloads import Fuse, FusionStep, Lead, SealedAnswer, SealedAsk, rounded
 from protocols.residual.plan import Plan

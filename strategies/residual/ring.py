@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.residual.limits import RANGES, prediction_limits
-from numerics.residual.rules import LearningResult, Rules, Split
+from numerics.residual.rules import LearningResult, Rules
+from numerics.residual.split import Split
 from protocols.residual.payloads import KeepEnsemble, NextResidual, Pass, Receipt, Residual
 from protocols.residual.sequential import MOST_MISSES, Course
 from protocols.wire.packing import pack

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Int64, Shaped, UInt8
 
 from numerics.sec.selection import SelectionError, select
-from numerics.shared.regressors import ROW_MODELS, parse_candidates
+from numerics.shared.candidates import ROW_MODELS, parse_candidates
 from protocols.models import encode_model
 from protocols.sec.payloads import Rows
 from protocols.sec.settings import Settings

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from common.settings import Value
+from common.value_ranges import Value
 from server.results import load
 from tests.process.processes import APP, Deployment, FlowerHome, deployment, flwr_run, start_deployed_run
 from tests.process.test_bc3e import assert_equal, results_of

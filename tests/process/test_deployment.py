@@ -13,7 +13,7 @@ import pytest
 import skops.io
 
 import consilience as cs
-from common.settings import Value
+from common.value_ranges import Value
 from consilience.ledger_comparison import compare_all
 from protocols.models import decode_model
 from server.results import load

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from consilience.processes import free_ports
-from scenarios.datasets import DATA_VARIABLE
+from scenarios.data_set import DATA_VARIABLE
 from tests.support.data_files import SHARED, needs
 from tests.support.documentation import blocks
 from tests.support.engines import assert_same_run

@@ -15,7 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from common.settings import Value, to_toml
+from common.settings import to_toml
+from common.value_ranges import Value
 from consilience.flower_programs import environment
 from consilience.ledger_comparison import compare_all
 from server.results import load

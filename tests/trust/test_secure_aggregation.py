@@ -311,6 +311,13 @@ def test_answer_of_other_shape_is_refused_by_name(world: dict[str, MaskingSite],
     assert_total(said.result[0], [name for name in NAMES if name != "c"])
 
 
+def test_too_few_shares_are_refused_by_name(world: dict[str, MaskingSite]) -> None:
+    """The sum needs shares of most sites only."""
+    said = run(world, forging("c", SecretShares, lambda answer: replace(answer, shares=answer.shares[:-1])))
+    assert "'shares'" in said.faults["c"]
+    assert_total(said.result[0], NAMES)
+
+
 def test_channel_key_that_is_none_is_refused_by_name(world: dict[str, MaskingSite]) -> None:
     said = run(world, forging("c", Keys, lambda _: Keys(np.zeros(215, np.uint8))))
     assert "is not a public key" in said.faults["c"]

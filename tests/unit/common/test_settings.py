@@ -9,20 +9,8 @@ from typing import Any, Literal
 import pytest
 from flwr.common.config import parse_config_args
 
-from common.settings import (
-    NOT_EMPTY,
-    ConfigError,
-    SettingError,
-    Settings,
-    ValueRange,
-    absolute,
-    at_least,
-    below,
-    between,
-    one_of,
-    setting,
-    to_toml,
-)
+from common.settings import ConfigError, SettingError, Settings, absolute, setting, to_toml
+from common.value_ranges import NOT_EMPTY, ValueRange, at_least, below, between, one_of
 
 
 @dataclass(frozen=True)

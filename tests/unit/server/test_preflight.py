@@ -16,7 +16,8 @@ import pandas as pd
 import pytest
 
 from protocols.settings import run_keys
-from scenarios.datasets import DATA_SETS, DATA_VARIABLE
+from scenarios.data_set import DATA_VARIABLE
+from scenarios.datasets import DATA_SETS
 from server.preflight import REFUSALS, preflight
 from tests.support.documentation import ROOT
 
@@ -455,7 +456,7 @@ def test_a_name_server_that_does_not_answer_is_not_waited_for(
         raise OSError
 
     monkeypatch.setattr("urllib.request.urlopen", wait)
-    monkeypatch.setattr("scenarios.datasets._OPENML_SECONDS", 0.01)
+    monkeypatch.setattr("scenarios.data_set._OPENML_SECONDS", 0.01)
     with pytest.raises(REFUSALS, match=r"OpenML \(TimeoutError: no answer within 0\.01 s\)"):
         preflight({"scenario": "sec-grid"})
     never.set()

@@ -11,8 +11,9 @@ from clients.bc3e.shard import open_shard
 from clients.data import DataError, Table, load, read_table
 from clients.data.advice import advice_lines
 from clients.data.blocks import open_blocks
+from clients.data.cells import number_of
 from clients.data.inspection import suggested_categories, warnings_about
-from clients.data.preparation import filled, number_of, prepare, prepare_new_rows
+from clients.data.preparation import filled, prepare, prepare_new_rows
 
 MESSY = """subject#,age,income,sex,dose,y
 1,45 y,"1,234.5",f,2.5,10

@@ -12,19 +12,9 @@ from hypothesis import strategies as st
 from scipy.special import psi
 
 import numerics.bc3e.e_step as variational
-from numerics.bc3e.e_step import (
-    Contribution,
-    EStepSettings,
-    add_alpha,
-    center_part,
-    cold_start,
-    converged,
-    dirichlet_bound,
-    e_step,
-    shares,
-    votes,
-)
+from numerics.bc3e.e_step import Contribution, EStepSettings, cold_start, e_step, shares, votes
 from numerics.bc3e.ensemble import Ensemble, Labels, n_values
+from numerics.bc3e.gamma import add_alpha, center_part, converged, dirichlet_bound
 from numerics.bc3e.grid import from_grid
 from numerics.bc3e.m_step import maximize_alpha, maximize_beta, smoothing_bound
 from numerics.bc3e.responsibilities import likelihood_table

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
+from numerics.bc3e.e_step import EStepSettings, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble
+from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import MIN_BITS
 from numerics.bc3e.limits import private_limits, shared_limits
 from numerics.bc3e.responsibilities import likelihood_table

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import psi
 
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
+from numerics.bc3e.e_step import EStepSettings, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble
+from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import from_grid
 from numerics.bc3e.limits import private_limits
 from numerics.bc3e.m_step import maximize_alpha

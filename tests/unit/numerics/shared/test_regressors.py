@@ -17,8 +17,9 @@ from sklearn.pipeline import Pipeline
 from numerics.sec import selection
 from numerics.sec.cache import Cache
 from numerics.sec.selection import Selection, SelectionError, draw_splits, forget_fits, select
+from numerics.shared.candidates import METHODS, ROW_MODELS, Candidate, CandidateError, parse_candidates
 from numerics.shared.folds import draw_halves
-from numerics.shared.regressors import METHODS, ROW_MODELS, Candidate, CandidateError, build, fit, parse_candidates
+from numerics.shared.regressors import build, fit
 from protocols.models import decode_model, encode_model
 from tests.support.parameters import few
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from numerics.residual.losses import LogLoss
-from numerics.residual.rules import Rules, Split
+from numerics.residual.rules import Rules
+from numerics.residual.split import Split
 from numerics.shared.classification import log_losses, scores_in
 from protocols.residual.payloads import Bin, Compare, Conclude, EntityBins, Fit, FittedValues, PredictionsAlone
 from protocols.residual.plan import Plan
