@@ -20,7 +20,7 @@ from numerics.gp.aggregation import aggregate
 from numerics.gp.joint_answers import sizes
 from numerics.gp.metrics import msll, smse
 from numerics.gp.radial_kernels import SquaredExponential
-from scenarios.gp.common import Pooled
+from scenarios.gp.common import PooledRows
 from scenarios.gp.sites import parts_of
 from scenarios.gp.synthetic import curve
 
@@ -29,8 +29,8 @@ _TEST_ROWS = 500
 _Surface = Callable[[Float64[np.ndarray, "n d"]], Float64[np.ndarray, "n"]]
 
 
-class Drawn(NamedTuple):
-    """A drawn world: its function of d inputs, and the deviation of the noise."""
+class TestFunction(NamedTuple):
+    """A function of d inputs to draw rows of, and the deviation of the noise."""
 
     d: int
     surface: _Surface
@@ -50,9 +50,9 @@ def _friedman(x: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n"]:
 
 
 DRAWN = {
-    "curve": Drawn(1, lambda x: curve(x[:, 0]), 0.2, 1000),
-    "map": Drawn(2, _map, 0.1, 1000),
-    "Friedman 1": Drawn(5, _friedman, 0.2, 1000),
+    "curve": TestFunction(1, lambda x: curve(x[:, 0]), 0.2, 1000),
+    "map": TestFunction(2, _map, 0.1, 1000),
+    "Friedman 1": TestFunction(5, _friedman, 0.2, 1000),
 }
 WORLDS: Sequence[tuple[str, int, int, str]] = (
     *(("curve", M, 0, split) for M, split in ((5, "kmeans"), (20, "kmeans"), (50, "kmeans"), (10, "random"))),
@@ -67,14 +67,14 @@ WORLDS: Sequence[tuple[str, int, int, str]] = (
 """Worlds: data, number of experts M, experts of a point K (0: half of them), and how rows are dealt."""
 
 
-def draw_world(drawn: Drawn, M: int, split: str, seed: int) -> World:
+def draw_world(drawn: TestFunction, M: int, split: str, seed: int) -> World:
     """Draw rows of a function on the unit cube, and deal them to M experts."""
     rng = np.random.default_rng([seed, drawn.d, M])
     x = rng.uniform(size=(drawn.rows + _TEST_ROWS, drawn.d))
     y = drawn.surface(x) + drawn.noise * rng.normal(size=len(x))
     n = drawn.rows
     names = tuple(f"x{place}" for place in range(drawn.d))
-    pooled = Pooled(x[:n], y[:n], x[n:], y[n:], names, (seed,))
+    pooled = PooledRows(x[:n], y[:n], x[n:], y[n:], names, (seed,))
     part = parts_of(pooled, M, split)
     return world_from([(x[:n][part == i], y[:n][part == i]) for i in range(M)], (x[n:], y[n:]))
 

@@ -21,115 +21,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-_NAMES = ("process", "flower", "ours", "shard", "rest")
-"""Timed parts: Python itself, the imports of ``flwr-clientapp``, the project's imports, the shard, the rest."""
+from benchmarks.ask_process import PARTS_OF_AN_ASK, answer, ask_guard, read
+
 CACHE = "shard-cache"
 """The folder of a site's own directory that outlives an ask here; its memory and commitments do not."""
 _PARTS = ("asks", "guard", "rows", "rounds")
 PROTOCOLS = ("bc3e", "sec", "residual", "coreset", "gp")
-
-# -- a process that answers one ask -----------------------------------------------------------------------------------
-
-
-class Watch:
-    """Wall and processor seconds by name; nested parts are not counted twice."""
-
-    def __init__(self, started: float) -> None:
-        self.seconds = {name: [0.0, 0.0] for name in _NAMES}
-        self.seconds["process"] = [time.time() - started, time.process_time()]
-
-    @contextmanager
-    def timing(self, name: str) -> Iterator[None]:
-        """Time the body of the ``with`` statement."""
-        before = {each: tuple(seconds) for each, seconds in self.seconds.items()}
-        start = time.perf_counter(), time.process_time()
-        try:
-            yield
-        finally:
-            end = time.perf_counter(), time.process_time()
-            for i in range(2):
-                inside = sum(self.seconds[each][i] - seconds[i] for each, seconds in before.items())
-                self.seconds[name][i] += end[i] - start[i] - inside
-
-    def wrapped(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function whose calls are timed."""
-
-        def call(*arguments: Any, **options: Any) -> Any:
-            with self.timing(name):
-                return function(*arguments, **options)
-
-        return call
-
-
-def _import_flower(watch: Watch) -> None:
-    with watch.timing("flower"):
-        import flwr.supernode.cli
-        import flwr.supernode.runtime.run_clientapp  # noqa: F401
-
-
-def answer(recorded: Path, folder: str, started: float) -> None:
-    """Answer a recorded ask with `folder` as the site's own directory, and print the seconds."""
-    watch = Watch(started)
-    _import_flower(watch)
-    protocol, message, context = pickle.loads(recorded.read_bytes())
-    context.node_config["site-output-dir"] = folder
-    with watch.timing("ours"):
-        import clients.site
-        from clients.app import app
-        from protocols import registry
-
-        registry.room(protocol, "handlers")
-    site: Any = clients.site
-    for name in ("shard", "own_table"):
-        setattr(site, name, watch.wrapped("shard", getattr(site, name)))
-    with watch.timing("rest"):
-        reply = app(message, context)
-    from protocols.wire.message import ENVELOPE
-
-    envelope: Any = reply.content[ENVELOPE]
-    print(json.dumps({"seconds": watch.seconds, "fault": envelope["fault"]}))
-
-
-def ask_guard(recorded: Path, socket: str, run_id: int, started: float) -> None:
-    """Have a recorded ask answered by a guard, as one of a run, and print the seconds of this process."""
-    watch = Watch(started)
-    _import_flower(watch)
-    _, message, context = pickle.loads(recorded.read_bytes())
-    context.run_id, context.node_config = run_id, {"guard": socket}
-    context.run_config["round-timeout"] = 300.0
-    with watch.timing("ours"):
-        from clients.app import app
-    with watch.timing("rest"):
-        reply = app(message, context)
-    from protocols.wire.message import ENVELOPE
-
-    envelope: Any = reply.content[ENVELOPE]
-    print(json.dumps({"seconds": watch.seconds, "fault": envelope["fault"]}))
-
-
-def read(config: Mapping[str, Any], started: float) -> None:
-    """Read a shard, and print the seconds."""
-    watch = Watch(started)
-    _import_flower(watch)
-    with watch.timing("ours"):
-        from clients.digest import digest_of
-        from clients.shards import shard
-        from protocols import registry
-
-        registry.room(config["protocol"], "shard")
-    with watch.timing("shard"):
-        data = shard(config, 0, 1, 0, simulated=False)
-    with watch.timing("rest"):
-        if hasattr(data, "blocks"):  # read on demand
-            digest = digest_of([digest_of((block.x, block.group, block.group_names)) for block in data.blocks()])
-        else:
-            digest = digest_of(data)
-    print(json.dumps({"seconds": watch.seconds, "fault": "", "digest": digest}))
 
 
 def fresh(*arguments: str) -> dict[str, Any]:
@@ -255,7 +157,7 @@ def record(folder: Path, protocol: str, n: int) -> list[tuple[str, Path]]:
 def show_asks(protocols: Sequence[str], n: int, runs: int) -> None:
     """Print a line for each kind of ask: medians over processes."""
     print(f"\nasks: {n} rows a site, medians of {runs} processes each; seconds of wall time (of processor)")
-    print(f"{'ask':22}" + "".join(f"{name:>16}" for name in (*_NAMES, "all")))
+    print(f"{'ask':22}" + "".join(f"{name:>16}" for name in (*PARTS_OF_AN_ASK, "all")))
     for protocol in protocols:
         with tempfile.TemporaryDirectory(prefix="consilience-asks-") as name:
             folder = Path(name)
@@ -282,7 +184,7 @@ def show_guard(protocols: Sequence[str], n: int, runs: int) -> None:
     from common.settings import to_toml
 
     print(f"\nguard: {n} rows a site, medians of {runs} runs each; seconds of wall time (of processor)")
-    print(f"{'ask':22}" + "".join(f"{name:>16}" for name in (*_NAMES, "guard", "all")))
+    print(f"{'ask':22}" + "".join(f"{name:>16}" for name in (*PARTS_OF_AN_ASK, "guard", "all")))
     for protocol in protocols:
         with tempfile.TemporaryDirectory(prefix="consilience-asks-") as name, ExitStack() as stack:
             folder, socket = Path(name), Path(name) / "guard.sock"
@@ -303,10 +205,10 @@ def show_guard(protocols: Sequence[str], n: int, runs: int) -> None:
                     if run > 1 and title not in [each for each, _ in asks[:place]]:
                         timings.setdefault(title, []).append(seconds)
         for title, each in timings.items():
-            _line(title, each, (*_NAMES, "guard"))
+            _line(title, each, (*PARTS_OF_AN_ASK, "guard"))
 
 
-def _line(title: str, timings: Sequence[Mapping[str, Sequence[float]]], names: Sequence[str] = _NAMES) -> None:
+def _line(title: str, timings: Sequence[Mapping[str, Sequence[float]]], names: Sequence[str] = PARTS_OF_AN_ASK) -> None:
     cells = []
     for name in (*names, "all"):
         wall, cpu = (
@@ -322,7 +224,7 @@ def _line(title: str, timings: Sequence[Mapping[str, Sequence[float]]], names: S
 def show_rows(protocols: Sequence[str], sizes: Sequence[int], runs: int) -> None:
     """Print a line for each file: medians over processes; `rest` is the digest of the shard, which reads all of it."""
     print(f"\nrows: medians of {runs} processes each; seconds of wall time (of processor)")
-    print(f"{'shard':22}" + "".join(f"{name:>16}" for name in (*_NAMES, "all")))
+    print(f"{'shard':22}" + "".join(f"{name:>16}" for name in (*PARTS_OF_AN_ASK, "all")))
     for protocol in protocols:
         for ending in ("csv", "parquet"):
             for n in sizes:

@@ -25,12 +25,13 @@ from benchmarks.decision_worlds import WORLDS, World
 from benchmarks.side.sec_peers import FittedModels, Quadratics, Shard, best_of, fedavg, ifca, predict
 from clients.sec.disclosure import FEWEST_IN_A_CELL
 from numerics.sec.disclosure import four_digits, guarded_errors, loss_noise, ranks_and_noise
-from numerics.sec.personal_weights import personal_weights
+from numerics.sec.mixture import mean_squared_errors
+from numerics.sec.personal_weights import personal_weights, residual_factor
 from numerics.sec.predictors import prepared
 from numerics.sec.selection import leave_out_chosen, select
 from numerics.sec.similarity import choose_landmarks
-from numerics.shared.regressors import parse_candidates
-from protocols.sec.payloads import Fitted
+from numerics.shared.candidates import parse_candidates
+from protocols.sec.payloads import FittedModel
 from protocols.sec.settings import Settings
 from strategies.sec.learner_clusters import cluster_learners
 from strategies.sec.learners import Learners
@@ -104,20 +105,21 @@ class Trial:
         shares = np.where(labels[:, np.newaxis] == labels, self.learners.weights, 0.0)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
-    def personal(self) -> Float64[np.ndarray, "L L"]:
-        """Return every learner's own weights."""
+    def personal(self, clusters: Float64[np.ndarray, "L L"]) -> Float64[np.ndarray, "L L"]:
+        """Return every learner's own weights, which start from those of its cluster."""
         shares = np.zeros(self.losses.shape)
         for place, (known, left_out, own) in enumerate(zip(self.known, self.left_out, self.world.rows, strict=True)):
             predictions = known.copy()
             predictions[place] = left_out
             tried = ~np.isnan(self.losses[:, place])
             tried[place] = True
-            shares[place, tried] = personal_weights(predictions[tried], own.y)
+            factor = residual_factor(predictions[tried], own.y)
+            shares[place, tried] = personal_weights(factor, clusters[place, tried], own.n)
         return shares
 
 
-def play(world: World, seed: int) -> Trial:
-    """Let the learners of a world fit and try their models."""
+def play(world: World, seed: int, *, guarded: bool = True) -> Trial:
+    """Let the learners of a world fit and try their models; their losses have the noise of real sites, or none."""
     settings, how = Settings(), _how(seed)
     candidates = parse_candidates(world.candidates)
     chosen = [select(candidates, own.x, own.y, **how) for own in world.rows]
@@ -128,7 +130,7 @@ def play(world: World, seed: int) -> Trial:
     empty = np.zeros(0)
     names = [f"{place:03}" for place in range(len(world.rows))]
     profiles = {
-        name: Fitted(one.method, left.error, left.variance, own.n, own.features, empty.astype(np.uint8), empty,
+        name: FittedModel(one.method, left.error, left.variance, own.n, own.features, empty.astype(np.uint8), empty,
                      np.zeros((0, 0)))
         for name, one, left, own in zip(names, chosen, left_out, world.rows, strict=True)
     }  # fmt: skip
@@ -138,7 +140,8 @@ def play(world: World, seed: int) -> Trial:
         senders = choose_landmarks(len(names), settings.landmarks, rng)
     losses, noise = np.full((len(names),) * 2, np.nan), {}
     for place, (name, predictions, own) in enumerate(zip(names, known, world.rows, strict=True)):
-        losses[senders, place], noise[name] = _losses(predictions[senders], predictions[place], own.y, rng)
+        told = _losses if guarded else _exact_losses
+        losses[senders, place], noise[name] = told(predictions[senders], predictions[place], own.y, rng)
     new = [each[:, own.n :] for each, own in zip(both, world.rows, strict=True)]
     return Trial(
         world, Learners.of(profiles, (), {}, settings.weights), losses, noise, [each.predictions for each in left_out],
@@ -165,6 +168,23 @@ def _losses(
     return four_digits(guarded_errors(predictions, own, y, ranks, noise)), loss_noise(n, floor, m)
 
 
+def _exact_losses(
+    predictions: Float64[np.ndarray, "m n"],
+    own: Float64[np.ndarray, "n"],
+    y: Float64[np.ndarray, "n"],
+    rng: np.random.Generator,
+) -> tuple[Float64[np.ndarray, "m"], float]:
+    """Return losses as a site sends them that trusts the center."""
+    return mean_squared_errors(predictions, y), 0.0
+
+
+def cluster(trial: Trial, seed: int) -> Int64[np.ndarray, "L"]:
+    """Return the labels that the center finds by default."""
+    settings = Settings(exchange="landmarks" if trial.world.landmarks else "all")
+    rng = np.random.default_rng([seed, 3])
+    return cluster_learners(trial.learners, trial.losses, settings, {}, rng, trial.noise).labels
+
+
 @dataclass(frozen=True)
 class Scores:
     """Of one draw: whether the clusters are the true ones, their agreement, and errors by way."""
@@ -177,17 +197,15 @@ class Scores:
 def score(world: World, seed: int) -> Scores:
     """Play a world once."""
     trial, truth = play(world, seed), np.asarray(world.truth)
-    found = cluster_learners(
-        trial.learners, trial.losses, Settings(exchange="landmarks" if world.landmarks else "all"), {},
-        np.random.default_rng([seed, 3]), trial.noise,
-    ).labels  # fmt: skip
+    found = cluster(trial, seed)
     n = len(truth)
+    clusters = trial.by_labels(found)
     errors = {
-        "default": trial.error(trial.by_labels(found)),
+        "default": trial.error(clusters),
         "alone": trial.error(np.eye(n)),
         "all": trial.error(trial.by_labels(np.zeros(n, np.int64))),
         "truth": trial.error(trial.by_labels(truth)),
-        "personal": trial.error(trial.personal()),
+        "personal": trial.error(trial.personal(clusters)),
         "rows of truth": trial.error_of_rows(truth, seed),
     }
     if n <= 100:

@@ -46,7 +46,7 @@ class World:
 
 
 @dataclass(frozen=True)
-class Growing:
+class GrowthWorld:
     """How a protocol's data grow.
 
     Attributes
@@ -145,17 +145,17 @@ def _gp(sites: int, rows: int, shared: bool) -> World:
     return World(neighbors(data, sites, 0), parts={"queries": lambda config, seed: queries})
 
 
-WORLDS: Mapping[str, Growing] = MappingProxyType(
+WORLDS: Mapping[str, GrowthWorld] = MappingProxyType(
     {
-        "bc3e": Growing(
+        "bc3e": GrowthWorld(
             _bc3e,
             f"{_CLASSES} classes, {_CLASSIFIERS} classifiers and {_CLUSTERINGS} clusterings of {_CLUSTERS} clusters,"
             f" {_ERROR:.0%} of the labels at random; instances split at random",
             20_000,
             1_000,
         ),
-        "sec": Growing(_sec, f"two groups of learners, {_INPUTS} inputs, `sec.candidates=lr tree`", 20_000, 100),
-        "residual": Growing(
+        "sec": GrowthWorld(_sec, f"two groups of learners, {_INPUTS} inputs, `sec.candidates=lr tree`", 20_000, 100),
+        "residual": GrowthWorld(
             _residual,
             f"the outcome depends on {_RELEVANT} columns; sites that share have {_COLUMNS} columns between them, others"
             f" {_COLUMNS_A_SITE} each; every site has all rows; `parallel`, trees, `residual.power={_POWER}`,"
@@ -163,8 +163,8 @@ WORLDS: Mapping[str, Growing] = MappingProxyType(
             1_000,
             0,
         ),
-        "coreset": Growing(_coreset, f"{CLUSTER_COLUMNS} columns, 2 groups, `coreset.k={_K}`", 20_000, 1_000),
-        "gp": Growing(
+        "coreset": GrowthWorld(_coreset, f"{CLUSTER_COLUMNS} columns, 2 groups, `coreset.k={_K}`", 20_000, 1_000),
+        "gp": GrowthWorld(
             _gp, f"{SURFACE_INPUTS} inputs, {_QUERIES} query points; sites hold neighboring rows", 2_000, 100
         ),
     }

@@ -10,16 +10,17 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step
+from numerics.bc3e.e_step import EStepSettings, cold_start, e_step
 from numerics.bc3e.ensemble import Ensemble, n_values
+from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import MAX_BITS, from_grid
 from numerics.bc3e.m_step import maximize_alpha
 from numerics.bc3e.reliability import (
-    association,
     class_probabilities,
     confusion_of,
     draws_of,
     first_table,
+    gain,
     maximize_table,
     share_right,
 )
@@ -170,7 +171,8 @@ def bc3e(labels: Labels, draws: int | None = None) -> tuple[Probabilities, Mappi
     `draws` is that of `numerics.bc3e.reliability`; None: the one that the protocol takes.
     """
     ensemble, k, bits = labels.ensemble, labels.k, MAX_BITS
-    counts = draws_of(len(ensemble.clusterings)) if draws is None else draws
+    decides = draws is None and bool(ensemble.clusterings)
+    counts = draws_of([0.0] * len(ensemble.clusterings)) if draws is None else draws
     sizes = {name: n_values(given) for name, given in ensemble.clusterings.items()}
     if counts:
         sizes |= dict.fromkeys(map(confusion_of, ensemble.classifiers), k)
@@ -178,16 +180,16 @@ def bc3e(labels: Labels, draws: int | None = None) -> tuple[Probabilities, Mappi
     alpha = np.ones(k)
     gamma = add_alpha(alpha, cold_start(ensemble.classifiers, ensemble.clusterings, ensemble.n, k, bits), bits)
     classes, bound = np.zeros(gamma.shape, np.int64), -np.inf
-    for step in range(_STEPS):
+    for _ in range(_STEPS):
         rates = {name: likelihood_table(table) for name, table in tables.items()}
         used, right = alpha, tables
-        settings = EStepSettings(bits, 1e-5, 50, counts)
+        settings = EStepSettings(bits, 1e-5, 50, counts, alone=decides)
         gamma, part = e_step(
             alpha, rates, ensemble.classifiers, ensemble.clusterings, gamma, settings, 1, classes if counts else None
         )
-        if not step and draws is None:
-            follow = [association(part.mass[name], bits) for name in ensemble.clusterings]
-            counts = draws_of(len(follow), max(follow, default=0.0))
+        if decides:
+            gains = [gain(part.mass[name], part.squares[name], bits) for name in ensemble.clusterings]
+            counts, decides = draws_of(gains), False
         if abs(part.bound - bound) <= _TOLERANCE * abs(part.bound):
             break
         bound = part.bound
@@ -198,7 +200,7 @@ def bc3e(labels: Labels, draws: int | None = None) -> tuple[Probabilities, Mappi
 
 
 def _draws(labels: Labels, most: int) -> int:
-    return min(most, draws_of(len(labels.ensemble.clusterings)))
+    return most if labels.ensemble.clusterings else 1
 
 
 Method = Callable[[Labels], Probabilities]
@@ -211,6 +213,7 @@ METHODS: Mapping[str, Method] = {
     "C3E": c3e,
     "BGCM": bgcm,
     "bc3e, none": lambda labels: bc3e(labels, 0)[0],
+    "bc3e, 1 draw": lambda labels: bc3e(labels, 1)[0],
     "bc3e, 2 draws": lambda labels: bc3e(labels, _draws(labels, 2))[0],
     "bc3e, 3 draws": lambda labels: bc3e(labels, _draws(labels, 3))[0],
 }

@@ -18,7 +18,7 @@ import pandas as pd
 import psutil
 
 from benchmarks.processes import machine
-from common.settings import Value
+from common.value_ranges import Value
 from consilience.local_federation import CENTER, LocalFederation, LocalSite, federation
 from tests.process.processes import APP, THREADS, BackgroundRun, descendants, start_deployed_run
 

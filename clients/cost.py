@@ -163,7 +163,7 @@ def _measure(work: Work, n: int, budget: float) -> Law:
         if rows == whole or spent + times[rows] * (following / rows) ** work.growth[1] > budget:
             break
         rows = following
-    return Law(work, rows, times[rows], _growth(times, work.growth), _peak(work, rows, whole))
+    return Law(work, rows, times[rows], _growth(times, work.growth), _peak(work, rows))
 
 
 def _seconds(work: Work, rows: int) -> float:
@@ -186,7 +186,7 @@ def _growth(times: Mapping[int, float], limits: tuple[float, float]) -> float:
     return min(max(power, low), high)
 
 
-def _peak(work: Work, rows: int, whole: int) -> float:
+def _peak(work: Work, rows: int) -> float:
     """Estimate the peak memory in bytes from fewer rows: tracing memory is slow."""
     few = min(rows, 2 * work.first)
     tracemalloc.start()

@@ -28,7 +28,7 @@ from clients.run_state import record_of
 from protocols.wire.faults import Fault, SiteFault
 
 _RECORD = "keys"
-_KEPT = 30 * 24 * 3600.0
+_TURN_LIFETIME = 30 * 24 * 3600.0
 """Seconds after which the turn of a run is deleted; such a run has ended."""
 
 
@@ -70,13 +70,13 @@ class PrivateKeys:
     def _record(self) -> ConfigRecord:
         return record_of(self._state, _RECORD, self._run)
 
-    def _kept(self, name: str) -> dict[str, Any]:
+    def _entry(self, name: str) -> dict[str, Any]:
         record: dict[str, Any] = json.loads(str(self._record().get(name, "{}")))
         return record
 
     def get(self, name: str) -> dict[str, Any]:
         """Return the values under this name; empty if there are none."""
-        values: dict[str, Any] = self._kept(name).get("values", {})
+        values: dict[str, Any] = self._entry(name).get("values", {})
         return values
 
     def put(self, name: str, values: dict[str, Any], *, anew: bool = False) -> None:
@@ -96,7 +96,7 @@ class PrivateKeys:
         SiteFault
             If another process has replaced the former values already; never with `anew`.
         """
-        turn = "" if self._turns is None else self._take_turn(self._turns, "" if anew else self._kept(name)["turn"])
+        turn = "" if self._turns is None else self._take_turn(self._turns, "" if anew else self._entry(name)["turn"])
         self._record()[name] = json.dumps({"turn": turn, "values": values}, separators=(",", ":"))
 
     def _take_turn(self, turns: Path, turn: str) -> str:
@@ -169,5 +169,5 @@ def own_secret(directory: Path) -> bytes:
 def _prune(turns: Path) -> None:
     with contextlib.suppress(OSError):  # another process may delete the same
         for entry in os.scandir(turns):
-            if entry.stat().st_mtime < time.time() - _KEPT:
+            if entry.stat().st_mtime < time.time() - _TURN_LIFETIME:
                 os.unlink(entry)

@@ -189,7 +189,7 @@ class Policy:
         commitments.count(_BYTES, size)
 
 
-class _Unlimited(Policy):
+class _UnlimitedPolicy(Policy):
     @property
     def trusts_center(self) -> bool:
         return True
@@ -201,7 +201,7 @@ class _Unlimited(Policy):
         return self.max_bytes
 
 
-_UNLIMITED = _Unlimited(min_rows=1, max_bytes=2**62, max_rounds=2**62, max_ask_mb=float("inf"))
+_UNLIMITED = _UnlimitedPolicy(min_rows=1, max_bytes=2**62, max_rounds=2**62, max_ask_mb=float("inf"))
 
 
 def policy_of(node_config: Mapping[str, Any], *, simulated: bool) -> Policy:

@@ -20,7 +20,7 @@ from clients.keys import shared_secret
 from clients.site import Site
 from protocols.secure_aggregation import masking
 from protocols.secure_aggregation.masking import MaskError
-from protocols.secure_aggregation.payloads import Deal, Hidden, Hide, Join, Keys, Shares, Show, Shown
+from protocols.secure_aggregation.payloads import Deal, Hide, Join, Keys, MaskedAnswer, SecretShares, Shares, Show
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import find
 from protocols.wire.packing import unpack
@@ -190,11 +190,11 @@ def _check_sites(sites: Sequence[str], site: Site) -> None:
 
 
 @answers(Hide)
-def hide(ask: Hide, site: Site) -> Hidden:
+def hide(ask: Hide, site: Site) -> MaskedAnswer:
     """Answer the wrapped ask, add the masks, and share out the seeds of the next sum."""
     if site.replaying:
         _answer(ask, site)
-        return Hidden(*_no_shares(), "", np.zeros(0, np.uint64))
+        return MaskedAnswer(*_no_shares(), "", np.zeros(0, np.uint64))
     state = _SumState.load(site, ask.total)
     # The newest sum may be asked again, where the fusion center was interrupted; no earlier one.
     repeated = ask.number == state.current.number
@@ -215,7 +215,7 @@ def hide(ask: Hide, site: Site) -> Hidden:
     current = replace(seeds, sites=ask.sites, shares=shares, answer=digest.hex())
     upcoming, next_shares = _share_seeds(state, site, ask.total, ask.number + 1, ask.sites)
     replace(state, current=current, upcoming=upcoming, newest=ask.number).store(site, ask.total)
-    return Hidden(**next_shares, layout=layout(answer), words=words)
+    return MaskedAnswer(**next_shares, layout=layout(answer), words=words)
 
 
 def _open_shares(ask: Hide, site: Site, state: _SumState, holders: Sequence[str]) -> tuple[str, ...]:
@@ -287,10 +287,10 @@ def _mask(answer: Payload, ask: Hide, site: Site, seeds: _MaskSeeds) -> Vector:
 
 
 @answers(Show)
-def show(ask: Show, site: Site) -> Shown:
+def show(ask: Show, site: Site) -> SecretShares:
     """Return the shares by which the sum over the sites that answered can be read; once for every sum."""
     if site.replaying:
-        return Shown(np.zeros((0, masking.SHARE_BYTES), np.uint8))
+        return SecretShares(np.zeros((0, masking.SHARE_BYTES), np.uint8))
     state = _SumState.load(site, ask.total)
     seeds = state.current
     if not seeds.sites or seeds.number != ask.number:
@@ -307,7 +307,7 @@ def show(ask: Show, site: Site) -> Shown:
     replace(state, current=replace(seeds, dropped=dropped)).store(site, ask.total)
     both = np.stack([_array(bytes.fromhex(each)) for each in seeds.shares])
     size = masking.SHARE_BYTES
-    return Shown(np.where(ask.dropped[:, np.newaxis], both[:, :size], both[:, size:]))
+    return SecretShares(np.where(ask.dropped[:, np.newaxis], both[:, :size], both[:, size:]))
 
 
 # -- arrays -----------------------------------------------------------------------------------------------------------

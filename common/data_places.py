@@ -11,7 +11,7 @@ from pathlib import Path
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _PATH_OF_SITE = re.compile(r"([\w.-]+)=(.+)", re.ASCII)
 
-_SHOWN = 40  # characters of a query in a message
+_LONGEST_QUERY = 40  # characters of a query in a message
 
 GIVEN_IN_PYTHON = "clients.data.in_memory:held."
 """Beginning of the reference to data that were given in Python, and so are in one process only."""
@@ -78,7 +78,7 @@ def shown_place(text: str) -> str:
     """
     if is_query(text):
         words = " ".join(text.split())
-        return f"the query {words if len(words) <= _SHOWN else f'{words[:_SHOWN]}...'!r}"
+        return f"the query {words if len(words) <= _LONGEST_QUERY else f'{words[:_LONGEST_QUERY]}...'!r}"
     return "what was given in Python" if text.startswith(GIVEN_IN_PYTHON) else text
 
 

@@ -11,14 +11,12 @@ import difflib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 from common.data_places import absolute_place
-
-Value = bool | int | float | str
-"""What a key of a configuration may hold."""
+from common.value_ranges import ANY, Value, ValueRange, one_of
 
 Config = dict[str, Value]
 """A configuration whose values are checked."""
@@ -36,73 +34,6 @@ class SettingError(ValueError):
 
 class ConfigError(SettingError):
     """A value that a configuration cannot have; one line that names the key and says what it may be."""
-
-
-class Allowed(NamedTuple):
-    """The values that a setting may have: in words, and as a test of a value of the right type.
-
-    Examples
-    --------
-    >>> even = Allowed("an even number", lambda value: value % 2 == 0)
-    >>> even.test(3), POSITIVE.words
-    (False, 'greater than 0')
-    """
-
-    words: str
-    test: Callable[[Any], bool]
-
-
-ANY = Allowed("", lambda value: True)
-NOT_EMPTY = Allowed("not empty", bool)
-POSITIVE = Allowed("greater than 0", lambda value: value > 0)
-
-
-def one_of(*values: Value) -> Allowed:
-    """Allow some values only.
-
-    Examples
-    --------
-    >>> one_of("row", "column").words
-    "one of 'row', 'column'"
-    """
-    return Allowed("one of " + ", ".join(repr(value) for value in values), lambda value: value in values)
-
-
-def at_least(low: float) -> Allowed:
-    """Allow numbers from `low` on.
-
-    Examples
-    --------
-    >>> at_least(1).words, at_least(1).test(0)
-    ('1 or greater', False)
-    """
-    return Allowed(f"{low:g} or greater", lambda value: value >= low)
-
-
-def between(low: float, high: float) -> Allowed:
-    """Allow numbers from `low` to `high`, both included.
-
-    Examples
-    --------
-    >>> between(1, 64).words
-    'from 1 to 64'
-    """
-    return Allowed(f"from {_plain(low)} to {_plain(high)}", lambda value: low <= value <= high)
-
-
-def below(high: float) -> Allowed:
-    """Allow numbers from 0 to less than `high`.
-
-    Examples
-    --------
-    >>> below(1).words, below(1).test(1.0)
-    ('from 0 to below 1', False)
-    """
-    return Allowed(f"from 0 to below {high:g}", lambda value: 0 <= value < high)
-
-
-def _plain(number: float) -> str:
-    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +75,7 @@ class Setting:
     kind: type[Value]
     default: Value
     help: str
-    allowed: Allowed
+    allowed: ValueRange
     unset: Value | None
     words: str
     path: bool
@@ -159,14 +90,14 @@ class Setting:
     @property
     def meaning(self) -> str:
         """What the key is for, and what is used if it is not set."""
-        return f"{self.help}; {_shown(self.declared)}: {self.words}" if self.words else self.help
+        return f"{self.help}; {_text_of(self.declared)}: {self.words}" if self.words else self.help
 
     @property
     def range(self) -> str:
         """The values that may be set, in words."""
         if self.unset is None or not self.allowed.words:
             return self.allowed.words
-        return f"{_shown(self.unset)} (not set), or {self.allowed.words}"
+        return f"{_text_of(self.unset)} (not set), or {self.allowed.words}"
 
     def check(self, value: Any) -> Value:
         """Return a value in the key's type.
@@ -187,14 +118,14 @@ class Setting:
         return value
 
 
-def _shown(value: Value) -> str:
+def _text_of(value: Value) -> str:
     return "empty" if value == "" else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def setting(
     default: Value,
     help: str,
-    allowed: Allowed = ANY,
+    allowed: ValueRange = ANY,
     *,
     unset: int | float | str | None = None,
     other_source: str = SCENARIO,
@@ -235,7 +166,7 @@ def setting(
     if unset:
         raise ValueError(f"{unset!r} cannot stand for 'not set': '' and 0 do")
     if unset is not None and not words:
-        words = f"{_shown(default)}, or {other_source}"
+        words = f"{_text_of(default)}, or {other_source}"
     options = (help, allowed, unset, words, path, own, data)
     return dataclasses.field(default=default, metadata={"setting": options})
 
@@ -261,13 +192,13 @@ class Settings:
                 family = cls.prefix.rstrip(".") or "the settings"
                 raise ConfigError(f"{family}: there is no setting {name!r}; {did_you_mean(name, names)}")
         settings = super().__new__(cls)
-        object.__setattr__(settings, "_given", frozenset([*names[: len(values)], *named]))
+        object.__setattr__(settings, "_explicit", frozenset([*names[: len(values)], *named]))
         return settings
 
     def __post_init__(self) -> None:
         """Check the values that are given, as those of a configuration."""
         settings = self._settings()
-        for name in self._names_given():
+        for name in self._explicit_names():
             object.__setattr__(self, name, settings[name].check(as_typed(getattr(self, name), settings[name].kind)))
 
     @classmethod
@@ -290,7 +221,7 @@ class Settings:
             lines += [f"{name} : {each.kind.__name__}, default {each.default!r}", f"    {about}{values}"]
         return "\n".join(lines)
 
-    def given(self) -> Config:
+    def explicit(self) -> Config:
         """Return the keys whose values were given when this was made, even where they are those that hold anyway.
 
         Examples
@@ -299,14 +230,14 @@ class Settings:
         ... class Example(Settings, prefix="example"):
         ...     k: int = setting(10, "number of clusters", at_least(1), unset=0)
         ...     names: str = setting("", "names of columns")
-        >>> Example(k=10, names=["a", "b"]).given()
+        >>> Example(k=10, names=["a", "b"]).explicit()
         {'example.k': 10, 'example.names': 'a, b'}
         """
         settings = self._settings()
-        return {settings[name].key: getattr(self, name) for name in self._names_given()}
+        return {settings[name].key: getattr(self, name) for name in self._explicit_names()}
 
-    def _names_given(self) -> list[str]:
-        return [name for name in self._settings() if name in self.__dict__["_given"]]
+    def _explicit_names(self) -> list[str]:
+        return [name for name in self._settings() if name in self.__dict__["_explicit"]]
 
     @classmethod
     def keys(cls) -> Mapping[str, Setting]:

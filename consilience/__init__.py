@@ -19,11 +19,7 @@ if TYPE_CHECKING:
     from common.settings import ConfigError, SettingError
     from consilience.api import check, load, prepare, run, scenarios, suggest
     from consilience.finished_run import Run
-    from protocols.bc3e.settings import Settings as BC3E
-    from protocols.coreset.settings import Settings as Coreset
-    from protocols.gp.settings import Settings as GP
-    from protocols.residual.settings import Settings as Residual
-    from protocols.sec.settings import Settings as SEC
+    from consilience.settings_classes import BC3E, GP, SEC, Coreset, Residual
     from scenarios.registry import ScenarioError
     from server.report.data import ResultsError
     from strategies.checkpoint import CheckpointError

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from common.extras import require
 from common.results import PREDICT
-from common.settings import ConfigError, Settings, Value
+from common.settings import ConfigError
+from common.value_ranges import Value
 from consilience.data_check import DataCheck
 from consilience.errors import plain_errors
 from consilience.finished_run import Run
-from consilience.python_request import PythonRequest, given_settings, protocol_of, python_request, settings_of_keywords
+from consilience.python_request import (
+    PythonRequest,
+    explicit_settings,
+    protocol_of,
+    python_request,
+    settings_of_keywords,
+    values_as_text,
+)
 from consilience.run_watch import Progress, watch
 from server.run_names import find_run
 
@@ -24,6 +33,7 @@ if TYPE_CHECKING:
 
     from consilience.python_data import Data, Rows
     from consilience.run_request import RunRequest
+    from consilience.settings_classes import RunKeywords, Settings
 
 Engine = Literal["local", "flower"]
 
@@ -44,7 +54,7 @@ def run(
     output_dir: str | Path | None = None,
     resume_from: str | Path | None = None,
     progress: Progress = None,
-    **run_settings: Any,
+    **run_settings: Unpack[RunKeywords],
 ) -> Run:
     """Run a scenario, or a protocol on your own data.
 
@@ -100,9 +110,12 @@ def run(
     """
     if engine not in ("local", "flower"):
         raise ConfigError(f"engine is 'local' or 'flower', not {engine!r}")
-    if workers is not None and (engine != "local" or workers < 1):
+    for name, number in (("sites", sites), ("workers", workers)):
+        if number is not None and not (hasattr(number, "__index__") and number > 0):
+            raise ConfigError(f"{name} is a whole number of at least 1, not {number!r}")
+    if workers is not None and engine != "local":
         raise ConfigError(
-            f"workers is a number of processes of the local engine, at least 1, not {workers!r} of {engine}"
+            "workers are processes of the local engine, and this run has engine='flower': leave workers out"
         )
     keywords = {"target": target, "seed": seed, "resume_from": resume_from, **run_settings}
     rows = {"test": test, "labels": labels, "queries": queries}
@@ -119,6 +132,8 @@ def run(
         if engine == "flower":
             require("ray", 'engine="flower"')
         request = python_request(what, settings, data=data, sites=sites, rows=rows, keywords={**keywords, **where})
+        for note in request.request.plan.notes if request.request.plan and progress != "log" else ():
+            warnings.warn(note, stacklevel=3)  # of whoever called `run`
         with watch(progress, resumable=keep is None) as show:
             path = _run_by(engine, request, show, workers)
         result = Run(path, keep=request.tables)
@@ -184,13 +199,15 @@ def load(path: str | Path) -> Run:
 
 
 @plain_errors
-def check(rows: Rows | Mapping[str, Rows], settings: Settings, *, target: str | None = None, **more: Any) -> DataCheck:
+def check(
+    rows: Rows | Mapping[str, Rows] | Sequence[Rows], settings: Settings, *, target: str | None = None, **more: Any
+) -> DataCheck:
     """Check a site's rows: what of them would be used, and what would leave the site. Nothing is sent.
 
     Parameters
     ----------
-    rows : DataFrame, mapping, str or Path
-        Rows of one site; or rows by site, of which each is checked.
+    rows : DataFrame, mapping, sequence, str or Path
+        Rows of one site; or those of several, by site or in a folder, of which each is checked, and that they fit.
     settings : Settings
         Of the protocol for which they are meant.
     target : str, optional
@@ -215,7 +232,7 @@ def check(rows: Rows | Mapping[str, Rows], settings: Settings, *, target: str | 
     protocol = protocol_of(settings)
     own, keys = site_keys(protocol), run_keys()
     keywords = {name: value for name, value in {"target": target, **more}.items() if value is not None}
-    values = {**given_settings([settings]), **settings_of_keywords(keywords, {**keys, **own})}
+    values = {**explicit_settings([settings]), **settings_of_keywords(keywords, {**keys, **own})}
     of_site = {key: value for key, value in values.items() if key in own}
     of_run = {key: value for key, value in values.items() if key not in own}
     return DataCheck.of(rows, protocol, {**checked(declared() | of_run | {"protocol": protocol}), **of_site})
@@ -223,7 +240,10 @@ def check(rows: Rows | Mapping[str, Rows], settings: Settings, *, target: str | 
 
 @plain_errors
 def prepare(
-    what: Settings, data: Mapping[str, Rows] | str | Path, folder: str | Path, **options: Value
+    what: Settings,
+    data: Mapping[str, Rows] | str | Path,
+    folder: str | Path,
+    **options: Value | Mapping[str, Sequence[str]],
 ) -> dict[str, Path]:
     """Make the data of a protocol from raw rows: for bc3e, labels by classifiers and clusterings.
 
@@ -267,7 +287,7 @@ def prepare(
     if isinstance(data, str | Path):
         data = {path.name.partition(".")[0]: path for path in site_files(data)}
     room = registry.room(protocol, "prepare")
-    chosen = room.Options(**options)
+    chosen = room.Options(**{name: values_as_text(name, value) for name, value in options.items()})
     tables = {name: table_of_rows(name, rows) for name, rows in data.items()}
     where = Path(folder).expanduser()
     for line in room.prepare(tables, chosen, where):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from common.settings import TYPE_WORDS, Config, Setting, SettingError, Value, did_you_mean
+from common.settings import TYPE_WORDS, Config, Setting, SettingError, did_you_mean
+from common.value_ranges import Value
 
 
 def parse(assignments: Iterable[str], keys: Mapping[str, Setting]) -> Config:

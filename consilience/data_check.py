@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from clients.data.in_memory import hold
-from clients.data.simulated_sites import check_site_names
+from clients.data.simulated_sites import simulated_sites
 from clients.data.source import without_notes
-from consilience.python_data import is_one_site, table_of_rows
+from consilience.python_data import is_one_site, named_data, table_of_rows
 from protocols import registry
+from server.preflight import check_columns
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,14 @@ class DataCheck:
 
     @classmethod
     def of(cls, rows: Any, protocol: str, config: Mapping[str, Any]) -> DataCheck:
-        """Check the rows of a site, or of several by name; raises as the protocol's ``check_lines``."""
-        if isinstance(rows, Mapping) and not is_one_site(rows):
-            by_site = {str(name): each for name, each in rows.items()}
-            parts = [
-                _lines(name, by_site[name], protocol, config) for name in check_site_names("data", sorted(by_site))
-            ]
+        """Check the rows of a site, or of several as of `consilience.run`; raises as the protocol's ``check_lines``."""
+        folder = isinstance(rows, str | Path) and Path(rows).expanduser().is_dir()
+        if folder or isinstance(rows, list | tuple) or (isinstance(rows, Mapping) and not is_one_site(rows)):
+            place, tables = named_data(rows, None)  # held as long as they are checked
+            sites = simulated_sites(place)
+            check_columns(sites, protocol, config)
+            by_site = tables.tables if tables else dict(zip(sites.names, sites.paths, strict=True))
+            parts = [_lines(name, by_site[name], protocol, config) for name in sites.names]
             return cls(protocol, tuple(line for lines in parts for line in (*lines, ""))[:-1])
         return cls(protocol, tuple(_lines("data", rows, protocol, config)))
 

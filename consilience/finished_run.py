@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from common.csv_text import unescape
-from common.settings import Value
+from common.value_ranges import Value
 from consilience.errors import plain_errors
 from consilience.python_data import table_of_rows
 from server.report.data import ResultsError

@@ -6,6 +6,7 @@
 
 import contextlib
 import json
+import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -15,11 +16,13 @@ from common.settings import to_toml
 from consilience.app_folder import stage_app
 from consilience.flower_programs import CONNECTION, LaunchError, flower_home, flwr, program
 from consilience.outcome import Outcome
-from consilience.processes import Interrupted, Lines, lines_of, start, until
+from consilience.processes import Interruption, Lines, lines_of, start, until
 from consilience.ray_crashes import CrashFilter
 from consilience.run_log import Transcript, message
 from consilience.run_request import RunRequest
 from consilience.superlink import is_up
+from protocols import registry
+from protocols.settings import ProtocolSettings
 
 _FINISH_SECONDS = 60.0
 _SUBMIT_SECONDS = 5.0
@@ -32,7 +35,16 @@ def flwr_arguments(app: str, request: RunRequest) -> list[str]:
         arguments += ["--run-config", to_toml(request.settings)]
     if request.sites == 0:
         return arguments
-    return [*arguments, "--federation-config", f"num-supernodes={request.sites} client-resources-num-cpus=1"]
+    one = " init-args-num-cpus=1" if _is_quick(request) and "RAY_ADDRESS" not in os.environ else ""
+    return [*arguments, "--federation-config", f"num-supernodes={request.sites} client-resources-num-cpus=1{one}"]
+
+
+def _is_quick(request: RunRequest) -> bool:
+    """Whether one process of Flower's engine is quicker than one a core, each of which must start and import."""
+    if request.plan is None or request.plan.scenario is None:
+        return False
+    settings: type[ProtocolSettings] = registry.room(request.plan.protocol, "settings").Settings
+    return settings.quick
 
 
 def run(request: RunRequest, env: Mapping[str, str], show: Callable[[str], None]) -> Outcome:
@@ -61,7 +73,7 @@ def run(request: RunRequest, env: Mapping[str, str], show: Callable[[str], None]
                         show(line)
             except BaseException as error:
                 _abandon(transcript, lines, env)
-                if isinstance(error, Interrupted):
+                if isinstance(error, Interruption):
                     error.run_id = transcript.run_id
                 if isinstance(error, TimeoutError):
                     raise LaunchError(f"the run took longer than {request.seconds:g} s and was stopped") from None

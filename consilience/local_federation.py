@@ -21,7 +21,8 @@ from functools import partial
 from pathlib import Path
 
 from common.files import lock
-from common.settings import SettingError, Value, absolute, to_toml
+from common.settings import SettingError, absolute, to_toml
+from common.value_ranges import Value
 from consilience import certificates, flower_programs
 from consilience.app_folder import stage_app
 from consilience.assignments import parse

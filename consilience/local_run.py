@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from consilience.flower_programs import LaunchError
 from consilience.outcome import COMPLETED, FAILED, Outcome
-from consilience.processes import Interrupted, OverdueError, limit_time
+from consilience.processes import Interruption, OverdueError, limit_time
 from consilience.run_log import Transcript
 from consilience.run_request import RunRequest
 
@@ -46,7 +46,7 @@ def run(request: RunRequest, workers: int | None, show: Callable[[str], None]) -
         except REFUSALS as error:
             transcript.refused = str(error)
             return Outcome(transcript, FAILED)
-        except Interrupted as interrupt:
+        except Interruption as interrupt:
             interrupt.run_id = transcript.run_id
             raise
         except OverdueError:

@@ -21,7 +21,7 @@ Lines = queue.SimpleQueue[str | None]
 """Lines of a process as they come, then None."""
 
 
-class Interrupted(KeyboardInterrupt):
+class Interruption(KeyboardInterrupt):
     """SIGINT, SIGTERM or SIGHUP; `run_id` names the run, if one had begun."""
 
     def __init__(self, number: int) -> None:
@@ -32,13 +32,13 @@ class Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise `Interrupted` on SIGINT and SIGTERM, so that whoever started a run also stops it.
+    """Raise `Interruption` on SIGINT and SIGTERM, so that whoever started a run also stops it.
 
     SIGHUP, when the terminal is closed, does the same, unless it is ignored (``nohup``).
     """
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
-        raise Interrupted(number)
+        raise Interruption(number)
 
     numbers = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
@@ -69,7 +69,7 @@ def limit_time(seconds: float) -> Iterator[None]:
     timer.start()
     try:
         yield
-    except Interrupted:
+    except Interruption:
         if over.is_set():
             raise OverdueError(f"longer than {seconds:g} s") from None
         raise

@@ -99,7 +99,7 @@ def table_of_rows(name: str, rows: Any, *, whole: bool = True, text: Sequence[st
     if isinstance(rows, Table):
         return rows
     if is_frame(rows):
-        return table_of_frame(name, rows, whole=whole)
+        return table_of_frame(name, rows.to_pandas() if hasattr(rows, "to_pandas") else rows, whole=whole)
     if isinstance(rows, Mapping):
         return make_table(name, rows.items(), whole=whole)
     kinds = f"a DataFrame, columns by name, or a path ({', '.join(ENDINGS)})"
@@ -107,13 +107,19 @@ def table_of_rows(name: str, rows: Any, *, whole: bool = True, text: Sequence[st
 
 
 def is_frame(value: object) -> bool:
-    """Whether a value is a DataFrame; pandas is not imported for that."""
-    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "columns")
+    """Whether a value is a DataFrame of pandas, or a table of pyarrow or polars; none of them is imported for that."""
+    return type(value).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow") and hasattr(value, "columns")
 
 
 def is_one_site(data: Mapping[Any, Any]) -> bool:
-    """Whether a mapping has the columns of one site, and no rows by site."""
-    return not any(is_frame(rows) or isinstance(rows, Mapping | Table | str | Path) for rows in data.values())
+    """Whether a mapping has the columns of one site, of single values each, and no rows by site."""
+    return all(_is_column(values) for values in data.values())
+
+
+def _is_column(values: object) -> bool:
+    if is_frame(values) or isinstance(values, Mapping | Table | str | Path) or getattr(values, "ndim", 1) != 1:
+        return False
+    return not isinstance(values, Sequence) or not values or not isinstance(values[0], Mapping)
 
 
 def _wrong(data: Any) -> str:

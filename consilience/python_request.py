@@ -81,7 +81,7 @@ def python_request(
         If data cannot be used.
     """
     objects = [each for each in (what, *more) if not isinstance(each, str)]
-    settings = given_settings(objects)
+    settings = explicit_settings(objects)
     settings.update(_of_keywords(keywords, settings))
     options, protocol = _subject(what, objects, data, keywords)
     tables: dict[str, HeldTables] = {}
@@ -98,7 +98,7 @@ def python_request(
     return PythonRequest(simulated_run((), settings, sites, 0.0), tables)
 
 
-def given_settings(objects: Sequence[object]) -> Config:
+def explicit_settings(objects: Sequence[object]) -> Config:
     """Return the keys that settings objects give, even at their defaults."""
     settings: Config = {}
     for each in objects:
@@ -108,7 +108,7 @@ def given_settings(objects: Sequence[object]) -> Config:
             raise ConfigError(
                 f"settings are objects such as {_example()}, not {type(each).__name__}; a key of every run is a keyword"
             )
-        settings.update(each.given())
+        settings.update(each.explicit())
     return settings
 
 
@@ -120,6 +120,8 @@ def protocol_of(settings: object) -> str:
     ConfigError
         If they are of none.
     """
+    if isinstance(settings, type) and issubclass(settings, ProtocolSettings):
+        raise ConfigError(f"give settings, not their class: {_example(settings.prefix.rstrip('.'))}")
     if not isinstance(settings, ProtocolSettings):
         raise ConfigError(f"a run has a scenario's name or a protocol's settings ({_example()}), not {settings!r}")
     return settings.prefix.rstrip(".")
@@ -143,9 +145,20 @@ def settings_of_keywords(keywords: Mapping[str, Any], known: Mapping[str, Settin
 
 
 def _check(key: Setting, value: Any) -> Config:
-    if key.key in SEPARATORS and isinstance(value, Mapping):
-        value = "; ".join(f"{column}={SEPARATORS[key.key].join(map(str, each))}" for column, each in value.items())
-    return {key.key: key.check(as_typed(value, key.kind))}
+    return {key.key: key.check(as_typed(values_as_text(key.key, value), key.kind))}
+
+
+def values_as_text(key: str, value: Any) -> Any:
+    """Return the values of columns, given as a dictionary, as the text of their key; anything else as it is.
+
+    Examples
+    --------
+    >>> values_as_text("ordinal", {"ward": ["a", "b"]}), values_as_text("id", "name")
+    ('ward=a<b', 'name')
+    """
+    if key not in SEPARATORS or not isinstance(value, Mapping):
+        return value
+    return "; ".join(f"{column}={SEPARATORS[key].join(map(str, each))}" for column, each in value.items())
 
 
 def _hint(key: str, known: Mapping[str, Setting]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from common.settings import Setting
+from consilience.signatures import STUB, stub
 from protocols import registry
 from protocols.settings import SiteSettings, run_keys, site_keys
 from protocols.wire.payload import Payload
@@ -77,7 +78,8 @@ def _one_line(text: str) -> str:
 
 
 def main() -> None:
-    """Write the tables of all pages in ``docs/`` anew."""
+    """Write the tables of all pages in ``docs/`` anew, and the stub of the settings."""
+    STUB.write_text(stub(), encoding="utf-8")
     for path in sorted((Path(__file__).resolve().parents[1] / "docs").glob("*-reference.md")):
         path.write_text(write(path.read_text(encoding="utf-8")), encoding="utf-8")
 

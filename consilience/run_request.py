@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from common.settings import Setting, SettingError, Value, absolute
+from common.settings import Setting, SettingError, absolute
+from common.value_ranges import Value
 from consilience.assignments import parse
 from consilience.key_tables import read_config
 from protocols import registry

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clients.data.files import read_table, site_files, site_name
-from clients.data.inspection import warnings_about
+from clients.data.inspection import unlike_values, warnings_about
 from clients.data.preparation import prepare
 from clients.data.proposal import Proposal, check_proposals
 from clients.data.table import DataError, Table
@@ -77,7 +77,10 @@ def _lines(tables: Mapping[str, Table], proposals: Mapping[str, Proposal], best:
     lines += [f"set: {key}={value}" for key, value in chosen.settings.items()]
     lines += [f"left out: {name!r} {why}" for name, why in chosen.left_out.items()]
     lines += group_messages(_of_sites(tables, chosen.settings, prepared=True))
-    warnings = group_messages(_of_sites(tables, chosen.settings, prepared=False))
+    warnings = [
+        *unlike_values(tables, chosen.settings),
+        *group_messages(_of_sites(tables, chosen.settings, prepared=False)),
+    ]
     more = len(warnings) - _MOST_WARNINGS
     return [*lines, *(f"look at: {each}" for each in warnings[:_MOST_WARNINGS]), *([f"and {more} more"] * (more > 0))]
 

@@ -113,8 +113,8 @@ def resolve(config: _Values) -> Config:
         raise PredictionError(f"from: results of {protocol} cannot predict")
     if prediction.at_center:
         raise PredictionError(
-            f"from: what {protocol} has learned is at the fusion center, and no site need answer; type: consilience"
-            f" predict {folder} DATA.csv"
+            f"from: what {protocol} has learned is at the fusion center, and no site need answer: type consilience"
+            f" predict {folder} DATA.csv, or in Python load(...).predict(rows)"
         )
     defaults = declared()
     request = {key: value for key, value in config.items() if key in defaults and value != defaults[key]}

@@ -9,7 +9,8 @@ room         of a built-in protocol       what shared code finds there
 payloads     ``protocols.NAME``           payload classes: everything that can cross the wire
 settings     ``protocols.NAME``           ``Settings``, ``Consents``, ``PREDICTION`` (`protocols.settings`)
 handlers     ``clients.NAME``             functions decorated with `clients.dispatch.answers`
-shard        ``clients.NAME``             ``open_shard``: a site's data; optionally ``check_columns``, ``check_rows``
+shard        ``clients.NAME``             ``open_shard``: a site's data; optionally ``check_columns``, ``check_rows``,
+                                          ``check_together``: all sites' data before a simulation
 check        ``clients.NAME``             ``check_lines``: what would be used and what would leave
 fit          ``clients.NAME``             ``propose``: settings for files that nobody has described (optional)
 strategy     ``strategies.NAME``          ``from_config``: the fusion center

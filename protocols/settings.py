@@ -11,19 +11,8 @@ from functools import cache
 from typing import Any, ClassVar, Literal
 
 from common.extras import require
-from common.settings import (
-    NOT_EMPTY,
-    POSITIVE,
-    Allowed,
-    Config,
-    ConfigError,
-    Setting,
-    Settings,
-    at_least,
-    between,
-    did_you_mean,
-    setting,
-)
+from common.settings import Config, ConfigError, Setting, Settings, did_you_mean, setting
+from common.value_ranges import NOT_EMPTY, POSITIVE, ValueRange, at_least, between
 from protocols import registry
 
 _LONGEST_ABBREVIATION = 4
@@ -44,10 +33,14 @@ class ProtocolSettings(Settings):
         (``secure-aggregation``); empty: the fusion center needs every answer.
     tasks : tuple of str
         What the key `target` may name, ``regression`` and ``classification``; empty: the protocol has no target.
+    quick : bool
+        Whether an ask about a scenario's rows takes milliseconds: then one process of Flower's simulation engine is
+        quicker than several.
     """
 
     summed: ClassVar[str] = ""
     tasks: ClassVar[tuple[str, ...]] = ()
+    quick: ClassVar[bool] = False
 
     def __init_subclass__(cls, prefix: str = "", **options: Any) -> None:
         super().__init_subclass__(prefix=prefix, **options)
@@ -73,7 +66,7 @@ def public_name(protocol: str) -> str:
 def _given_as_text(settings: ProtocolSettings) -> str:
     """Return settings as they are typed: what was given."""
     prefix = settings.prefix
-    values = {key.removeprefix(prefix).replace("-", "_"): value for key, value in settings.given().items()}
+    values = {key.removeprefix(prefix).replace("-", "_"): value for key, value in settings.explicit().items()}
     return f"{public_name(prefix[:-1])}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
 
@@ -101,7 +94,7 @@ class RunSettings(Settings):
     protocol: str = setting(
         "",
         "protocol to run on the sites' own data; empty: run the scenario",
-        Allowed("empty, or a protocol that is installed", lambda name: not name or bool(registry.find(name))),
+        ValueRange("empty, or a protocol that is installed", lambda name: not name or bool(registry.find(name))),
     )
     data: str = setting(
         "",

@@ -75,6 +75,8 @@ def run(grid: Grid, context: Context, on_round: Sequence[OnRound] = (), plan: Ru
     for remark in remarks():
         logger.warning("%s", remark)
     plan = resolve(grid, context.run_config, plan)
+    for note in plan.notes:
+        logger.warning("%s", note)
     directory = ResultsDirectory.open(str(plan.config["output-dir"]), plan.name, context.run_id)
     started = False
     try:

@@ -13,16 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from clients.data import DataError
-from clients.data.columns import Tables, check_sites, of_each, read_all
-from clients.data.preparation import prepare
+from clients.data.advice import advice_of
+from clients.data.columns import Tables, check_sites, of_each, read_all, unused_columns
+from clients.data.preparation import first_rows
 from clients.data.simulated_sites import SimulatedSites, simulated_sites
 from clients.data.source import without_notes
+from clients.data.target import numbers_as_classes
 from common.data_places import GIVEN_IN_PYTHON, shown_place
+from common.grouping import group_messages
 from common.results import PREDICT
 from common.settings import Config, ConfigError, SettingError, did_you_mean
 from protocols import registry
 from protocols.prediction import PredictionError, prediction_of, predicts_new_rows, read_report, resolve
-from protocols.settings import check_libraries, check_sums, check_task, checked, declared, run_keys
+from protocols.settings import check_libraries, check_sums, check_task, checked, declared, run_keys, tasks_of
 from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
 from server.report.data import ResultsError
 from server.report.protocol import report_of
@@ -82,7 +85,7 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
     for each in [cell.settings for cell in plan.cells] or [{}]:
         check_libraries({**config, **each}, protocol)
     plan = replace(plan, n_sites=_number_of_sites(plan, n_sites, simulated=simulated))
-    if simulated and int(config["min-sites"]) > plan.n_sites:
+    if 0 < plan.n_sites < int(config["min-sites"]):
         raise ConfigError(
             f"min-sites is {config['min-sites']}, and there are {plan.n_sites} sites: they would not suffice"
         )
@@ -90,7 +93,14 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
         from scenarios.datasets import DATA_SETS
 
         DATA_SETS[scenario.data_set].check(config)
+    own = simulated_sites(str(config["data"])) if scenario is None and config["data"] else None
+    if own is not None:
+        plan = _with_advice(replace(plan, notes=check_columns(own, protocol, config)), own)
     plan = replace(plan, center=_center_data(plan))
+    if own is not None and simulated:
+        shards = check_rows(own, protocol, config)
+        if shards:
+            plan = replace(plan, notes=(*plan.notes, *_check_together(plan, shards)))
     _check_output(plan)
     if config["resume-from"]:
         _check_interrupted(plan)
@@ -177,14 +187,11 @@ def _sites_with_data(config: Config, wanted: int | None, *, simulated: bool) -> 
         raise ConfigError(f"{data} does not say for how many sites it has data; set sites")
     if sites.number is not None and wanted not in (None, sites.number):
         raise ConfigError(f"{data} holds the data of {sites.number} sites, not {wanted}")
-    check_columns(sites, str(config["protocol"]), config)
-    if simulated and sites.names:
-        check_rows(sites, str(config["protocol"]), config)
     return sites.number or wanted or 0
 
 
-def check_columns(sites: SimulatedSites, protocol: str, config: Mapping[str, Any]) -> None:
-    """Check that the data of simulated sites fit a protocol, and each other.
+def check_columns(sites: SimulatedSites, protocol: str, config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Check that the data of simulated sites fit a protocol, and each other; return what the user should know of them.
 
     Raises
     ------
@@ -194,37 +201,71 @@ def check_columns(sites: SimulatedSites, protocol: str, config: Mapping[str, Any
     # A protocol of another package may leave this to its sites.
     check = getattr(registry.room(protocol, "shard"), "check_columns", None)
 
+    notes: list[str] = []
+
     def prepared(tables: Tables) -> None:
+        ready = of_each(tables, lambda table: first_rows(table, config))
         if check:
-            check(of_each(tables, lambda table: prepare(table, config, whole=False).table), config)
+            check(ready, config)
+        unused = unused_columns(ready, config) if "features" in report_of(protocol).column_keys else []
+        notes[:] = [*unused, *numbers_as_classes(ready, config, tasks_of(protocol))]
 
     check_sites(sites, prepared)
+    return tuple(notes)
 
 
-def check_rows(sites: SimulatedSites, protocol: str, config: Mapping[str, Any]) -> None:
+def check_rows(sites: SimulatedSites, protocol: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """Read all sites' rows as the sites do: tables given in Python, and files that are small together.
 
     Parameters
     ----------
     sites : SimulatedSites
-        Sites with names. A function that gives the rows is not called here, since it may take long.
+        The sites. A function that gives the rows is not called here, since it may take long.
+
+    Returns
+    -------
+    dict
+        What was read, by site; empty if nothing was.
 
     Raises
     ------
     DataError
         One for all sites with data that the protocol cannot use.
     """
-    if sites.paths and sum(path.stat().st_size for path in sites.paths) > _MOST_BYTES:
-        return
-    if not sites.paths and not sites.data.startswith(GIVEN_IN_PYTHON):
-        return
+    if not _are_at_hand(sites):
+        return {}
     if predicts_new_rows(config) and config["missing"] == "impute":  # medians are in the sites' kept models
-        return
+        return {}
     room = registry.room(protocol, "shard")
     configs = {name: sites.config(place, len(sites.names), config) for place, name in enumerate(sites.names)}
     sources = dict(zip(sites.names, map(str, sites.paths or sites.names), strict=True))
     with without_notes():  # each site's own log has them
-        read_all(configs, getattr(room, "check_rows", room.open_shard), sources)
+        return read_all(configs, getattr(room, "check_rows", room.open_shard), sources)
+
+
+def _check_together(plan: RunPlan, shards: Mapping[str, Any]) -> tuple[str, ...]:
+    """Refuse rows of the sites and of the fusion center that do not go together; return what the user should know."""
+    check = getattr(registry.room(plan.protocol, "shard"), "check_together", None)
+    return tuple((check and check(shards, plan.center.files, plan.config)) or ())
+
+
+def _are_at_hand(sites: SimulatedSites) -> bool:
+    """Whether all rows can be looked at before a run: tables given in Python, and files that are small together."""
+    if sites.paths:
+        return sum(path.stat().st_size for path in sites.paths) <= _MOST_BYTES
+    return sites.data.startswith(GIVEN_IN_PYTHON)
+
+
+def _with_advice(plan: RunPlan, sites: SimulatedSites) -> RunPlan:
+    """Return the plan with what is done to the rows of simulated sites, and what makes errors on them look small."""
+    config = plan.config
+    if predicts_new_rows(config) or not _are_at_hand(sites):
+        return plan
+    advice = {name: advice_of(sites.config(place, len(sites.names), config)) for place, name in enumerate(sites.names)}
+    prepared = [f"{name}: {'; '.join(each.prepared)}" for name, each in advice.items() if each.prepared]
+    by_features = "features" in report_of(plan.protocol).column_keys  # others use the columns that they name
+    cautions = group_messages((name, line) for name, each in advice.items() if by_features for line in each.cautions)
+    return replace(plan, prepared=tuple(prepared), cautions=tuple(cautions))
 
 
 def _no_data(plan: RunPlan) -> SettingError:

@@ -52,6 +52,10 @@ class RunPlan:
         Number of sites; 0: not known yet.
     center : CenterData
         What the fusion center has of its own.
+    notes : tuple of str
+        What the user should know of the sites' data before the run.
+    prepared, cautions : tuple of str
+        Of simulated sites: what was done to their rows before the run, and what makes its errors look small.
     """
 
     typed: Config
@@ -61,6 +65,9 @@ class RunPlan:
     cells: Sequence[Cell]
     n_sites: int
     center: CenterData = field(default_factory=CenterData, repr=False, compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    prepared: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    cautions: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def name(self) -> str:

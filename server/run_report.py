@@ -44,7 +44,7 @@ def make_report(plan: RunPlan, strategy: FusionStrategy, result: FusionResult, e
         ledger=ledger_summary(result.ledger),
         versions=versions(plan.protocol),
         missing=_missing(result, evaluation),
-        notes=[*evaluation.notes, *_rebuilt(result)],
+        notes=[*evaluation.notes, *_rebuilt(result), *plan.prepared],
         config=dict(plan.config),
         command=flwr_command(plan.typed, n_simulated),
         convergence=result.convergence,
@@ -62,7 +62,7 @@ def make_report(plan: RunPlan, strategy: FusionStrategy, result: FusionResult, e
         influence=as_data(evaluation.influence),
         shorthand=consilience_command(plan.typed, n_simulated),
     )
-    report.verdict = judge(report, evaluation.arrays).as_data()
+    report.verdict = judge(report, evaluation.arrays, plan.cautions).as_data()
     return report
 
 

@@ -8,7 +8,7 @@ import os
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from strategies.exchange import Stopwatch, exchange
+from strategies.exchange import Stopwatch, exchange, is_simulation
 from strategies.node_registry import NodeRegistry
 
 logger = logging.getLogger("flwr")
@@ -27,7 +27,7 @@ def start_processes(grid: Grid, timeout: float) -> None:
     timeout : float
         Seconds to wait.
     """
-    if type(grid).__name__ != "InMemoryGrid":  # its class is of Flower's simulation engine, which may not be installed
+    if not is_simulation(grid):
         return
     nodes = sorted(set(grid.get_node_ids()))[: os.cpu_count() or 1]
     stopwatch = Stopwatch()

@@ -8,7 +8,7 @@ fusion center has no secret. Its asks follow from the sites' answers, so that a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from protocols.secure_aggregation import masking
 from protocols.secure_aggregation.masking import MaskError, context, digest
-from protocols.secure_aggregation.payloads import Deal, Hidden, Hide, Join, Keys, Shares, Show, Shown
+from protocols.secure_aggregation.payloads import Deal, Hide, Join, Keys, MaskedAnswer, SecretShares, Shares, Show
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload, PayloadError, shorten
 from protocols.wire.vector_encoding import Sum, Vector, from_vector, layout, minus, plus, size_of, to_vector
@@ -64,13 +64,47 @@ class Total(Generic[Sum]):
         return f"the sum over {', '.join(self.sites)}"
 
 
-def as_answer(total: Total[Sum], check: Check) -> dict[str, Sum]:
-    """Return a sum as the answer of one site, and check it as such. A fault in it cannot be traced to a site."""
+CheckOf = Callable[[Mapping[str, tuple[str, ...]]], Check]
+"""What checks answers, given by name the sites whose rows each of them is about: one, or all of a masked sum."""
+
+
+def check_sum(total: Total[Sum], check_of: CheckOf) -> None:
+    """Check a sum as if it were the answer of one site. A fault in it cannot be traced to a site."""
     try:
-        check(total.name, total.sum)
+        check_of({total.name: total.sites})(total.name, total.sum)
     except PayloadError as error:
         raise FusionError(f"secure-aggregation: {total.name} is impossible for their rows ({error})") from None
-    return {total.name: total.sum}
+
+
+def ask_plain_or_masked(
+    asks: Mapping[str, Payload],
+    zero: Sum,
+    check_of: CheckOf,
+    masking: Masking | None,
+    *,
+    measure: Mapping[str, float] | None = None,
+    needed: bool = True,
+) -> Conversation[dict[tuple[str, ...], Sum]]:
+    """Ask the sites; return each plain answer under its site, or the sum of masked ones under all sites in it.
+
+    Parameters
+    ----------
+    asks, zero, measure
+        As of `Masking.total`.
+    check_of : Callable
+        Makes the check of an answer.
+    masking : Masking, optional
+        Secure aggregation.
+    needed : bool
+        As of `strategies.conversation.Tell`, without masks.
+    """
+    if masking is None:
+        check = check_of({site: (site,) for site in asks})
+        answers: dict[str, Sum] = yield Tell(asks, check=check, measure=measure or {}, needed=needed)
+        return {(site,): answer for site, answer in answers.items()}
+    total = yield from masking.total(asks, zero, measure=measure)
+    check_sum(total, check_of)
+    return {total.sites: total.sum}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +121,7 @@ class _Round:
         Sites that hold shares of their secrets.
     secrets : Mapping[str, Shares]
         By site, the shares of its secrets, for each holder.
-    hidden : Mapping[str, Hidden]
+    hidden : Mapping[str, MaskedAnswer]
         By site, its masked answer, if it has answered.
     ask_words : tuple of str
         What the ask adds to the context of the masks.
@@ -97,7 +131,7 @@ class _Round:
     sites: tuple[str, ...]
     holders: tuple[str, ...]
     secrets: Mapping[str, Shares]
-    hidden: Mapping[str, Hidden]
+    hidden: Mapping[str, MaskedAnswer]
     ask_words: tuple[str, ...]
 
     @property
@@ -233,7 +267,7 @@ class Masking:
             hides[site] = Hide(self._name, number, sites, masks, sealed, title, body)
         wanted, size = layout(zero), size_of(zero)
 
-        def check(site: str, answer: Hidden) -> None:
+        def check(site: str, answer: MaskedAnswer) -> None:
             _check_shares(answer, len(sites))
             if answer.layout != wanted:
                 got = shorten(answer.layout, 200)
@@ -241,7 +275,7 @@ class Masking:
             if len(answer.words) != size:
                 raise PayloadError(answer.title(), "words", f"expected {size} words, got {len(answer.words)}")
 
-        hidden: dict[str, Hidden] = yield Tell(hides, check, measure, needed)
+        hidden: dict[str, MaskedAnswer] = yield Tell(hides, check, measure, needed)
         self._number, self._holders, self._secrets = number + 1, sites, dict(hidden)
         self._lose(set(sites) - set(hidden))
         ask_words = masking.words_of_ask(type(asks[sites[0]]), packed[id(asks[sites[0]])].tobytes())
@@ -249,10 +283,10 @@ class Masking:
 
     def _show(
         self, about: _Round, wanted: Mapping[str, Payload], measure: Mapping[str, float], needed: bool
-    ) -> Conversation[dict[str, Shown]]:
+    ) -> Conversation[dict[str, SecretShares]]:
         """Ask for the shares, again if too few arrive; in the same round ask sites without keys for new ones."""
         show = Show(self._name, about.number, np.array([site in about.missing for site in about.sites]))
-        shares: dict[str, Shown] = {}
+        shares: dict[str, SecretShares] = {}
 
         def check(site: str, answer: Any) -> None:
             if isinstance(answer, Keys):
@@ -265,13 +299,13 @@ class Masking:
             asks |= {site: Join(self._name) for site in sorted(wanted) if site not in self._channels}
             answers: dict[str, Any] = yield Tell(asks, check, measure, needed and again)
             self._channels |= {site: answer for site, answer in answers.items() if isinstance(answer, Keys)}
-            shares |= {site: answer for site, answer in answers.items() if isinstance(answer, Shown)}
+            shares |= {site: answer for site, answer in answers.items() if isinstance(answer, SecretShares)}
             if masking.enough(len(shares), len(about.holders)):
                 break
         return shares
 
 
-def _unmask(name: str, about: _Round, shares: Mapping[str, Shown], zero: Sum) -> Total[Sum]:
+def _unmask(name: str, about: _Round, shares: Mapping[str, SecretShares], zero: Sum) -> Total[Sum]:
     """Add the masked answers, and subtract the masks that are left in the sum."""
     sites = tuple(about.hidden)
     seeds = {owner: _seed(about, shares, owner) for owner in about.sites}
@@ -299,7 +333,7 @@ def _unmask(name: str, about: _Round, shares: Mapping[str, Shown], zero: Sum) ->
     return Total(total, sites)
 
 
-def _seed(about: _Round, shares: Mapping[str, Shown], owner: str) -> bytes:
+def _seed(about: _Round, shares: Mapping[str, SecretShares], owner: str) -> bytes:
     """Reconstruct the seed that the sum needs: of a site's own mask, or of a missing site's pairwise masks.
 
     Raises

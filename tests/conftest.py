@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import clients.cost
-from scenarios import datasets, registry
+from scenarios import data_set, registry
 from tests.support.examples import register_profiles
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def unseen_files(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """No directory of data files is named in the environment."""
-    monkeypatch.delenv(datasets.DATA_VARIABLE, raising=False)
+    monkeypatch.delenv(data_set.DATA_VARIABLE, raising=False)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -61,8 +61,6 @@ class FittedModels:
         Mean squared error of all learners' own rows.
     seconds : float
         Seconds of one thread for all calculations.
-    local_steps : int
-        Steps of descent between two averages; 0: the method does not iterate.
     """
 
     coefficients: Float64[np.ndarray, "learners q"]
@@ -72,7 +70,6 @@ class FittedModels:
     down: int
     loss: float
     seconds: float
-    local_steps: int = 0
 
 
 def predict(coefficients: Float64[np.ndarray, "q"], x: Float64[np.ndarray, "t p"]) -> Float64[np.ndarray, "t"]:
@@ -228,7 +225,7 @@ def fedavg(
         model = average(problem.descend(np.tile(model, (len(shards), 1)), local_steps), problem.n)
         change = float(np.abs(model - before).max())
     coefficients = np.repeat(problem.in_own_units(model[None]), len(shards), axis=0)
-    return _fitted_models(problem, shards, coefficients, None, [turns], 1, local_steps, started)
+    return _fitted_models(problem, shards, coefficients, None, [turns], 1, started)
 
 
 def ifca(
@@ -255,7 +252,7 @@ def ifca(
     labels = losses[best].argmin(axis=1)
     coefficients = problem.in_own_units(attempts[best][0])[labels]
     turns = [number for _, number in attempts]
-    return _fitted_models(problem, shards, coefficients, labels, turns, k, local_steps, started)
+    return _fitted_models(problem, shards, coefficients, labels, turns, k, started)
 
 
 def _iterate(problem: Quadratics, models: Models, local_steps: int) -> tuple[Models, int]:
@@ -279,12 +276,11 @@ def _fitted_models(
     labels: Labels | None,
     turns: Sequence[int],
     k: int,
-    local_steps: int,
     started: float,
 ) -> FittedModels:
     seconds = time.perf_counter() - started
     rounds, up, down = problem.traffic(turns, k)
-    return FittedModels(coefficients, labels, rounds, up, down, _loss(shards, coefficients), seconds, local_steps)
+    return FittedModels(coefficients, labels, rounds, up, down, _loss(shards, coefficients), seconds)
 
 
 def best_of(way: Callable[[int], FittedModels]) -> FittedModels:

@@ -10,7 +10,7 @@ from jaxtyping import Float64, Int64
 from numerics.coreset.grouped_rows import GroupedRows
 from numerics.gp.measurements import Measurements, Queries
 from numerics.gp.split import kmeans_parts
-from scenarios.coreset.synthetic import Planted
+from scenarios.coreset.synthetic import PlantedClusters
 
 _SPLIT_ROWS = 20_000
 """Up to so many rows are split by k-means."""
@@ -62,8 +62,8 @@ CLUSTER_COLUMNS = 10
 
 
 def fair_clusters(n_rows: int, n_clusters: int, n_sites: int, seed: int) -> list[GroupedRows]:
-    """Return shards of `Planted` clusters, which are fair: two equal groups, both at every site."""
-    planted = Planted(n_rows - n_rows % 2, CLUSTER_COLUMNS, 2, n_clusters, seed)
+    """Return shards of `PlantedClusters` clusters, which are fair: two equal groups, both at every site."""
+    planted = PlantedClusters(n_rows - n_rows % 2, CLUSTER_COLUMNS, 2, n_clusters, seed)
     x = np.concatenate([x for _, x in planted.streams(range(planted.n_rows))])
     group = np.arange(planted.n_rows, dtype=np.int64) % 2
     edges = np.arange(n_sites + 1) * (planted.n_rows // 2) // n_sites * 2

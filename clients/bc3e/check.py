@@ -9,8 +9,9 @@ import numpy as np
 from clients.bc3e.shard import SOFT_COLUMN, labels_of
 from clients.cost import Work, cost_lines
 from clients.data import Table, load, setting
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step
+from numerics.bc3e.e_step import EStepSettings, cold_start, e_step
 from numerics.bc3e.ensemble import Ensemble, Labels, n_values, present
+from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.m_step import initial_beta
 from numerics.bc3e.responsibilities import likelihood_table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,15 +27,16 @@ from clients.site import Site
 from common.entity_keys import keyed_hashes
 from common.files import write_arrays
 from numerics.bc3e.anderson import ParameterBlock
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
+from numerics.bc3e.e_step import Contribution, EStepSettings, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble, n_values
+from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import one_to_grid
 from numerics.bc3e.reliability import (
-    association,
     class_evidence,
     class_probabilities,
     decisions,
     first_table,
+    gain,
     is_confusion,
     maximize_table,
     prior_bound,
@@ -223,7 +225,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     The E-step is eqs. (5) and (6), and the sums are those of eqs. (7) to (9), of Acharya et al. (2011).
     """
     in_range = 0 <= ask.grid_bits <= MOST_BITS and 0 <= ask.max_sweeps <= MOST_SWEEPS and 0 <= ask.draws <= MOST_DRAWS
-    if not (in_range and ask.smoothing >= 0):
+    if not (in_range and ask.smoothing >= 0) or (ask.alone and (ask.step or not ask.draws)):
         raise SiteFault(Fault.MALFORMED_ASK, "the settings of the E-step are out of range")
     state = _FitState.of(site)
     tables = {name: likelihood_table(beta) for name, beta in zip(ask.clusterings, ask.beta, strict=True)}
@@ -239,11 +241,11 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
         tables[name] = likelihood_table(block.x)
     for name, table in tables.items():
         site.memory[f"table/{name}"] = table
-    site.memory["settings"] = np.array([ask.grid_bits, ask.smoothing, ask.draws])
+    site.memory["settings"] = np.array([ask.grid_bits, ask.smoothing, ask.draws, ask.alone])
 
     distinct = state.private_part().distinct
     part = told_labels(distinct.part, distinct.counts, set(tables) - set(state.own), site)
-    settings = EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps, ask.draws)
+    settings = EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps, ask.draws, ask.alone)
     start, classes = _initial_gamma(ask, site, part)
     # This check comes after those for a lost memory, so that the center can send the setup again.
     if not keeps_setup(state.shared, site):
@@ -259,6 +261,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     for name in state.own:
         site.memory[f"own/{name}/mass-private"] = contribution.mass[name]
         site.memory[f"own/{name}/mass"] = contribution.mass[name]
+        site.memory[f"own/{name}/squares-private"] = np.array(contribution.squares.get(name, 0))
     return Statistics(
         contribution.n,
         tuple(
@@ -268,7 +271,13 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
         contribution.log_theta,
         contribution.bound,
         int(distinct.counts[site.memory["decisions"] != site.memory["decisions-before"]].sum()),
+        _squares(contribution, ask.clusterings if ask.alone else ()),
     )
+
+
+def _squares(sums: Contribution, names: Iterable[str]) -> Int64[np.ndarray, "_"]:
+    """Return the sums of squares by table; zeros for tables that have none."""
+    return np.array([sums.squares.get(name, 0) for name in names], np.int64)
 
 
 def _finish_step(state: _FitState, name: str, block: ParameterBlock, ask: EStep) -> None:
@@ -330,11 +339,13 @@ def sweep(ask: Sweep, site: Site) -> Shares:
     log_weights[:, ask.active] = ask.log_weights
     memory["log-weights"] = log_weights
 
-    bits, smoothing, draws = int(state.recall("settings")[0]), float(memory["settings"][1]), memory["settings"][2]
+    bits, smoothing = int(state.recall("settings")[0]), float(memory["settings"][1])
+    draws, alone = memory["settings"][2:].astype(bool)
     tables = {name: state.recall(f"table/{name}") for name in _table_names(site.shard, confusion=draws > 0)}
     classes = _shared_classes(ask, memory, log_weights.shape) if draws else None
-    share, mass, bound = shares(tables, part.classifiers, part.clusterings, log_weights, bits, classes)
-    products, follows = np.zeros(0, np.int64), 0.0
+    share, sums = shares(tables, part.classifiers, part.clusterings, log_weights, bits, classes, alone=alone)
+    mass, bound = sums.mass, sums.bound
+    products, gains = np.zeros(0, np.int64), []
     for name in state.own:
         block = state.stored_block(name)
         total = state.recall(f"own/{name}/mass-private") + mass[name]
@@ -342,10 +353,18 @@ def sweep(ask: Sweep, site: Site) -> Shares:
         newest = block.products(maximize_table(name, total, bits, smoothing))
         products = newest if not products.size else products + newest
         bound += one_to_grid(prior_bound(name, block.x, smoothing), bits)
-        if draws and not state.recall("step") and not is_confusion(name):
-            follows = max(follows, association(total, bits))
-    common = tuple(mass[name] for name in sorted(mass) if name not in state.own)
-    answer = Shares(share[:, ask.active], common, bound, products, association=follows)
+        if alone and not is_confusion(name):
+            squares = int(state.recall(f"own/{name}/squares-private")) + sums.squares.get(name, 0)
+            gains.append(gain(total, squares, bits))
+    common = [name for name in sorted(mass) if name not in state.own]
+    answer = Shares(
+        share[:, ask.active],
+        tuple(mass[name] for name in common),
+        bound,
+        products,
+        squares=_squares(sums, common if alone else ()),
+        gains=np.array(gains, np.float64),
+    )
     if draws and ask.first:
         evidence = class_evidence(tables, part.classifiers, part.n, len(log_weights), bits)
         answer = replace(answer, evidence=evidence[:, ask.active])

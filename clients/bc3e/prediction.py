@@ -13,8 +13,9 @@ from clients.bc3e.results import count_right, counting_of, threads, write_theta
 from clients.bc3e.saved_tables import Tables, load_tables
 from clients.dispatch import answers
 from clients.site import Site
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
+from numerics.bc3e.e_step import EStepSettings, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble, Labels
+from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import MAX_BITS
 from numerics.bc3e.reliability import (
     class_evidence,
@@ -30,7 +31,7 @@ from protocols.bc3e.payloads import (
     MOST_DRAWS,
     MOST_SWEEPS,
     Predict,
-    Predicted,
+    PredictionTally,
     PredictShared,
     Shares,
     Starts,
@@ -44,7 +45,7 @@ FILE = "predictions.csv"
 
 
 @answers(Predict)
-def predict(ask: Predict, site: Site) -> Predicted:
+def predict(ask: Predict, site: Site) -> PredictionTally:
     """Write the class probabilities of new instances, by alpha and beta of an earlier run; answer with their number.
 
     One E-step runs from the cold start to convergence. The result of every instance depends on its own labels only.
@@ -59,7 +60,7 @@ def predict(ask: Predict, site: Site) -> Predicted:
     write_theta(site, shard, theta, FILE)
     every_instance = np.ones(shard.n, bool)
     tally = count_right(shard, theta, private=every_instance, counted=every_instance, **counting_of(site))
-    return Predicted(shard.n, tally.methods, tally.correct, tally.total)
+    return PredictionTally(shard.n, tally.methods, tally.correct, tally.total)
 
 
 # -- shared instances -------------------------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ def sweep_fixed(ask: Sweep, site: Site, shared: Int64[np.ndarray, "s"]) -> Share
     part = _known_part(site.shard.rows(shared[ask.active]), k, tables, level=logging.DEBUG)
     likelihoods = {name: likelihood_table(table) for name, table in tables.items()}
     classes = ask.classes if draws else None
-    share, _, _ = shares(likelihoods, part.classifiers, part.clusterings, ask.log_weights, bits, classes)
+    share, _ = shares(likelihoods, part.classifiers, part.clusterings, ask.log_weights, bits, classes)
     answer = Shares(share, (), 0, np.zeros(0, np.int64))
     if draws and ask.first:
         evidence = class_evidence(likelihoods, part.classifiers, part.n, k, bits)

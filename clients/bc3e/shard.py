@@ -41,6 +41,7 @@ _TOLERANCE = 1e-6
 _MOST_LABELS = 10_000
 """Bound of a label, or ten times the number of rows if that is larger. Tables have a column for every label up to the
 largest, so labels that are identifiers would make them huge."""
+_SHOWN_LABELS = 6
 _RESERVED = {"bc3e", "vote", "majority", "best_component"}
 """Names that the report uses for other accuracies than a classifier's."""
 
@@ -152,7 +153,14 @@ def _ensemble(table: Table, roles: _Roles, n_classes: int | None, n: int) -> Ens
 
 def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
     """Refuse tables without a model, or without a column that the configuration names; sites may have other models."""
-    of_each(tables, lambda table: _roles(table, config))
+    roles = of_each(tables, lambda table: _roles(table, config))
+    if not (config.get("bc3e.classes") or setting(config, "from") or any(classes for classes, *_ in roles.values())):
+        patterns, known = setting(config, "classes", DEFAULT_CLASSES), next(iter(tables.values()))
+        raise DataError(
+            f"configuration: no site has a column of class labels (classes={patterns!r}): name them in classes, or set"
+            f" bc3e.classes, the number of classes; {known.source} has {quote(known.columns)}",
+            "missing-column",
+        )
 
 
 def _roles(table: Table, config: Mapping[str, object]) -> _Roles:
@@ -212,15 +220,21 @@ def _models(table: Table, columns: Sequence[str], n_classes: int | None, most: i
     return dict(sorted(models.items()))
 
 
-def _hard(table: Table, name: str, limit: int) -> Int[np.ndarray, "n"]:
-    """Return ``(n,)`` integers from 0 up, below `limit`, and -1 for an empty cell, in the smallest type for them."""
+def label_numbers(table: Table, name: str) -> Float64[np.ndarray, "n"]:
+    """Return a column of labels as numbers, NaN for an empty cell; of text the error says what to do."""
     try:
-        labels = numeric(table, name, allow_missing=True)
+        return numeric(table, name, allow_missing=True)
     except DataError as error:
         if error.code != "not-numeric":
             raise
-        hint = f"name classes in order, as in ordinal='{name}=no<yes'"
+        texts = sorted({str(cell) for cell in table.columns[name].tolist() if cell is not None})[:_SHOWN_LABELS]
+        hint = f"say which label is 0, 1, ..., as in ordinal='{name}={'<'.join(texts)}'; a glob names several columns"
         raise DataError(f"{error}; {hint}", error.code) from error
+
+
+def _hard(table: Table, name: str, limit: int) -> Int[np.ndarray, "n"]:
+    """Return ``(n,)`` integers from 0 up, below `limit`, and -1 for an empty cell, in the smallest type for them."""
+    labels = label_numbers(table, name)
     known = ~np.isnan(labels)
     bad = known & ((labels < 0) | (labels >= limit) | (labels != np.floor(labels)))
     for row in np.flatnonzero(bad)[:1]:

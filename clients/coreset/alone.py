@@ -7,16 +7,15 @@ from jaxtyping import Float64, Int64
 
 from clients.coreset.rows import SummarizedRows
 from numerics.coreset.alone import squares_left_out
+from numerics.shared.digits import rounded
 from numerics.shared.distances import squared_distances
-from protocols.coreset.payloads import Compare, Compared
+from protocols.coreset.payloads import Compare, CostsAlone
 
 MOST_ROWS = 4000
 """Largest number of rows that are compared; of more, so many are drawn."""
-_DIGITS = 3
-"""Significant digits of a sum."""
 
 
-def compare_alone(rows: SummarizedRows, ask: Compare, rng: np.random.Generator) -> Compared:
+def compare_alone(rows: SummarizedRows, ask: Compare, rng: np.random.Generator) -> CostsAlone:
     """Return sums over the rows of their squared distances from centers that they had no part in.
 
     Parameters
@@ -40,14 +39,10 @@ def compare_alone(rows: SummarizedRows, ask: Compare, rng: np.random.Generator) 
         x[inside], group[inside] = scaled[own], rows.groups_of(block, mask)[own]
     alone = squares_left_out(x, group, len(rows.centers), ask.alpha, rng)
     if alone is None:
-        return Compared.nothing()
+        return CostsAlone.nothing()
     together = _joint_squares(x, group, rows.point[index].astype(np.int64), rows.centers, ask)
-    return Compared(
-        rows=len(index),
-        alone=_coarse(max(0.0, alone.sum())),
-        together=_coarse(together.sum()),
-        squares=_coarse(((together - alone) ** 2).sum()),
-    )
+    sums = rounded(np.array([max(0.0, alone.sum()), together.sum(), ((together - alone) ** 2).sum()]))
+    return CostsAlone(len(index), *sums.tolist())
 
 
 def _joint_squares(
@@ -72,7 +67,3 @@ def _joint_squares(
     shape = (int(ask.point.max()) + 1, len(centers))
     masses = coo_array((ask.mass.astype(np.float64), (ask.point, ask.center)), shape=shape).tocsr()[point]
     return np.asarray(masses.multiply(left_out).sum(axis=1)).ravel() / np.asarray(masses.sum(axis=1)).ravel()
-
-
-def _coarse(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clients.data.preparation import text_of
+from clients.data.cells import text_of
 from clients.data.proposal import Proposal, Tables, cleaning, common_columns
 
 _SENSITIVE = re.compile(r"sex|gender|race|ethnic|religion|nationality|marital", re.IGNORECASE)

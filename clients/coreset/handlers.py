@@ -18,6 +18,7 @@ from clients.coreset.rows import (
     SummarizedRows,
     cost_of_rows,
     count_rows,
+    exchange_rows,
     follow_points,
     meet_targets,
     price_rows,
@@ -39,16 +40,16 @@ from protocols.coreset.payloads import (
     MOST_PRICED,
     MOST_REFINED,
     Assign,
+    ClusterCosts,
+    ClusterCounts,
     Compare,
-    Compared,
     Construction,
-    Counted,
+    CostsAlone,
     Masses,
     Moments,
     Price,
     Refine,
     Settle,
-    Settled,
     Summarize,
     Summary,
 )
@@ -212,19 +213,19 @@ def _unpack(packed: UInt8[np.ndarray, "n width"]) -> Int[np.ndarray, "n"]:
 
 
 @answers(Assign)
-def assign(ask: Assign, site: Site) -> Counted:
-    """Assign every row to the center of its point, or to one of those that share the point."""
+def assign(ask: Assign, site: Site) -> ClusterCounts:
+    """Assign as many rows of each group to every center as the ask's points have there, at little cost."""
     rows = _rows(ask, site)
     _commit_to(site, "clustering", ask.centers, ask.scale)
     _commit_to(site, "assignment", ask)
     _check_shares(ask, rows)
     with single_threaded():
-        labels = follow_points(rows, PointMasses(ask.point, ask.center, ask.mass))
-        return Counted(_conclude(rows, labels, site))
+        labels = exchange_rows(rows, follow_points(rows, PointMasses(ask.point, ask.center, ask.mass)))
+        return ClusterCounts(_conclude(rows, labels, site))
 
 
 @answers(Compare)
-def compare(ask: Compare, site: Site) -> Compared:
+def compare(ask: Compare, site: Site) -> CostsAlone:
     """Answer with the cost of rows left out of the site's own fair clusters, and of the joint ones."""
     if not len(ask.point):
         _check_consent(site)
@@ -290,7 +291,7 @@ def refine(ask: Refine, site: Site) -> Moments:
 
 
 @answers(Settle)
-def settle(ask: Settle, site: Site) -> Settled:
+def settle(ask: Settle, site: Site) -> ClusterCosts:
     """Assign every row to a center, with its own number of rows of each group at each center as the ask corrects it."""
     _check_consent(site)
     rows = _rows(ask, site)
@@ -313,7 +314,7 @@ def settle(ask: Settle, site: Site) -> Settled:
         [own] = price_rows(rows, ask.shift[np.newaxis], np.array([ask.temperature]))
         labels = meet_targets(rows, ask.shift, corrected(whole_rows(own.masses), corrections))
         cost, plain_cost = cost_of_rows(rows, labels, ask.plain / rows.scale)
-        return Settled(_conclude(rows, labels, site), cost, plain_cost)
+        return ClusterCosts(_conclude(rows, labels, site), cost, plain_cost)
 
 
 def _check_consent(site: Site) -> None:

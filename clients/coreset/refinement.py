@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from clients.coreset.rows import SummarizedRows
-from numerics.coreset.fairness.dual import price_points
+from numerics.coreset.fairness.price_response import price_points
 from numerics.coreset.fairness.rounding import whole_rows
 from numerics.shared.distances import squared_distances
 

@@ -11,12 +11,14 @@ from jaxtyping import Bool, Float64, Int, Int64
 
 from common.csv_text import csv_rows
 from numerics.coreset.fairness.apportionment import PointMasses, distribute
-from numerics.coreset.fairness.dual import PriceResponse, price_points
 from numerics.coreset.fairness.flow import capacitated_flow
+from numerics.coreset.fairness.price_response import PriceResponse, price_points
 from numerics.coreset.grouped_rows import BLOCK_ROWS, GroupedRows, RowBlock
 from numerics.shared.distances import squared_distances
 from protocols.wire.faults import Fault, SiteFault
 
+MOST_EXCHANGED = 50_000
+"""Most rows of a site that exchange clusters: it takes a second, and points of more rows lose little."""
 _FEWEST_CONTESTED = 1000
 """Fewest rows of a group that are assigned by a flow, rather than to their cheapest center."""
 
@@ -115,6 +117,30 @@ def follow_points(rows: SummarizedRows, shares: PointMasses) -> Int[np.ndarray, 
         division = distribute(x, np.ones(len(x), np.int64), rows.point[index], shares.where(~single), rows.centers)
         labels[index[division.point]] = division.center
     return labels
+
+
+def exchange_rows(rows: SummarizedRows, labels: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+    """Return clusters with as many rows of each group in each, and of lower cost where rows need not follow points.
+
+    Points are means of some rows, each of which may lie nearer to another center. What rows exchange among each other
+    at a site changes no number that leaves it, and no cluster's fairness.
+
+    Examples
+    --------
+    The two rows of a point, in the middle, went to one center each; so did those of two more:
+
+    >>> x = np.array([[0.0], [4.0], [1.0], [5.0]])
+    >>> grouped = GroupedRows.of(x, np.zeros(4, int), ("all",))
+    >>> rows = SummarizedRows(grouped, np.array([0, 0, 1, 1]), ("all",), np.array([[0.0], [5.0]]), np.ones(1))
+    >>> exchange_rows(rows, np.array([0, 0, 1, 1]))
+    array([0, 1, 0, 1], dtype=int32)
+    """
+    if len(labels) > MOST_EXCHANGED:
+        return labels
+    counts = count_rows(rows, labels).T
+    exchanged = meet_targets(rows, np.zeros(counts.shape), counts)
+    before, after = (cost_of_rows(rows, each, rows.centers)[0] for each in (labels, exchanged))
+    return exchanged if after < before else labels
 
 
 def _nearest(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
@@ -16,6 +17,7 @@ from clients.data.columns import Tables, check_alike
 from clients.shards import logged_fault
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from protocols.coreset.payloads import LARGEST
+from protocols.coreset.settings import Consents, Settings
 
 __all__ = ["check_rows", "keep_shard", "open_shard", "read_shard"]
 
@@ -91,10 +93,38 @@ def open_shard(config: Mapping[str, object]) -> GroupedRows:
     return GroupedRows(rows.features, blocks, rows.quick)
 
 
-def check_rows(config: Mapping[str, object]) -> None:
-    """Read a site's own rows block by block; settings and errors are those of `open_rows` and its blocks."""
-    for _ in open_rows(config).blocks():
-        pass
+def check_rows(config: Mapping[str, object]) -> Int64[np.ndarray, "G"]:
+    """Read a site's own rows block by block, and count those of each group; errors are those of `open_rows`."""
+    counts = np.zeros(0, np.int64)
+    for block in open_rows(config).blocks():
+        here = np.bincount(block.group, minlength=len(block.group_names))
+        here[: len(counts)] += counts
+        counts = here
+    return counts
+
+
+def check_together(
+    shards: Mapping[str, Int64[np.ndarray, "G"]], center: Mapping[str, Any], config: Mapping[str, object]
+) -> None:
+    """Refuse groups of which every site has too few rows for a point, and more clusters than there can be points."""
+    settings = Settings.of(config)
+    least = max(settings.min_weight, Consents.min_weight)
+    largest, n_rows = (
+        max(int(counts.max()) for counts in shards.values()),
+        sum(int(each.sum()) for each in shards.values()),
+    )
+    if largest < least:
+        raise DataError(
+            f"configuration: no group of sensitive={setting(config, 'sensitive')!r} has {least} rows at a site"
+            f" (coreset.min-weight), the largest {largest}: name a column of fewer values",
+            "too-few-rows",
+        )
+    if settings.k > n_rows // least:
+        raise DataError(
+            f"configuration: {n_rows} rows cannot form coreset.k={settings.k} clusters of points that stand for {least}"
+            " rows each (coreset.min-weight): set a smaller coreset.k",
+            "bad-configuration",
+        )
 
 
 def check_columns(tables: Tables, config: Mapping[str, object]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from clients.data.cache import Attempt, Entry
-from clients.data.stored import StoredError, join_texts, split_texts
+from clients.data.shard_files import StoredError, join_texts, split_texts
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 
 _FILES = ("x", "group", "entity")

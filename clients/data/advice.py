@@ -1,17 +1,36 @@
-"""Lines of `consilience check` that hold for every protocol: what was prepared, and what to look at."""
+"""What holds for every protocol of a site's table: what was prepared, and what to look at."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from clients.data.inspection import warnings_about
+from clients.data.inspection import cautions, warnings_about
 from clients.data.preparation import prepare
 from clients.data.source import read_source
 from clients.data.table import DataError
 
 
-def advice_lines(config: Mapping[str, object]) -> list[str]:
-    """Return what the preparation does to a site's table, and what a person should look at; empty if there is nothing.
+class Advice(NamedTuple):
+    """What the preparation does to a site's table, and what a person should look at.
+
+    Attributes
+    ----------
+    prepared : list of str
+        What is done, with counts.
+    warnings : list of str
+        Sentences on the table as it was read.
+    cautions : list of str
+        Those of the warnings that may change a decision.
+    """
+
+    prepared: list[str]
+    warnings: list[str]
+    cautions: list[str]
+
+
+def advice_of(config: Mapping[str, object]) -> Advice:
+    """Read a site's table and look at it; nothing is said of labels, or of rows in pieces.
 
     Parameters
     ----------
@@ -20,9 +39,13 @@ def advice_lines(config: Mapping[str, object]) -> list[str]:
     """
     try:
         table = read_source(config)
-        done = prepare(table, config).notes
-    except DataError:  # labels, or rows in pieces: the protocol's own lines say what is wrong
-        return []
-    lines = ["", "Prepared at this site", *(f"  {note}" for note in done)] if done else []
-    warnings = warnings_about(table, config)
+        return Advice(prepare(table, config).notes, warnings_about(table, config), cautions(table, config))
+    except DataError:  # the protocol's own lines say what is wrong
+        return Advice([], [], [])
+
+
+def advice_lines(config: Mapping[str, object]) -> list[str]:
+    """Return the advice as lines of `consilience check`; empty if there is nothing."""
+    prepared, warnings, _ = advice_of(config)
+    lines = ["", "Prepared at this site", *(f"  {note}" for note in prepared)] if prepared else []
     return [*lines, "", "Look at", *(f"  {warning}" for warning in warnings)] if warnings else lines

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from clients.data.files import data_file, empty_table, open_csv, open_parquet, read_table
+from clients.data.csv_file import open_csv
+from clients.data.files import data_file, empty_table, open_parquet, read_table
 from clients.data.preparation import is_wanted
 from clients.data.source import call, load, own_code, source_of, table_of
 from clients.data.table import DataError, Table, check_rows, frame_columns, make_table, quote

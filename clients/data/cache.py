@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self, TypeVar
 
-from clients.data.stored import StoredError, Writer, read_about, read_shard
+from clients.data.shard_files import StoredError, Writer, read_about, read_shard
 from protocols import registry
 
 logger = logging.getLogger("flwr")

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clients.data.blocks import read_head
+from clients.data.column_selection import sensitive_columns
 from clients.data.files import read_table
 from clients.data.simulated_sites import SimulatedSites
 from clients.data.source import find_function
-from clients.data.table import DataError, Table, quote
+from clients.data.table import DataError, Table, quote, setting
 from common.data_places import GIVEN_IN_PYTHON
 from common.grouping import group_messages
 
@@ -93,9 +94,11 @@ def check_alike(tables: Tables, used: Callable[[Table], Iterable[str]]) -> None:
     """
     columns = {name: tuple(sorted(names)) for name, names in of_each(tables, used).items()}
     [(common, _)] = Counter(columns.values()).most_common(1)
-    differences = {name: _difference(tables[name], own, common) for name, own in columns.items() if own != common}
+    example = next(name for name, own in columns.items() if own == common)
+    differences = {
+        name: _difference(tables[name], own, common, tables[example]) for name, own in columns.items() if own != common
+    }
     if differences:
-        example = next(name for name, own in columns.items() if own == common)
         raise DataError(
             f"{_first(group_messages(differences.items()))}; all need the same columns as {example}: mend the files, or"
             " name those that all have in features",
@@ -103,17 +106,45 @@ def check_alike(tables: Tables, used: Callable[[Table], Iterable[str]]) -> None:
         )
 
 
-def _difference(table: Table, own: Sequence[str], common: Sequence[str]) -> str:
-    """Return how the columns of a table differ from those that most tables have."""
+def _difference(table: Table, own: Sequence[str], common: Sequence[str], example: Table) -> str:
+    """Return how the columns of a table differ from those that most tables have, such as `example`."""
     lacking = [name for name in common if name not in own]
     further = [name for name in own if name not in common]
     for name in lacking:
         if name in table.columns:
             return f"column {name!r} holds text, and numbers in the others"
-        near = difflib.get_close_matches(name, further, n=1)
+        near = [each for each in further if each.lower() == name.lower()] or difflib.get_close_matches(
+            name, further, n=1
+        )
         is_it = f" (is it {near[0]!r}?)" if near else ""
         return f"there is no column {quote(lacking)}{is_it}"
+    for name in further:
+        if name in example.columns:
+            return f"column {name!r} holds numbers, and text in the others"
     return f"the column {quote(further)} is not in the others"
+
+
+def unused_columns(tables: Tables, config: Mapping[str, Any]) -> list[str]:
+    """Say which columns a protocol that uses all columns of numbers does not use, since they hold none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = Table("ward.csv", {"age": np.array([41.0]), "sex": np.array(["f"], object)})
+    >>> print(*unused_columns({"ward.csv": table}, {}))
+    not used, since they hold no numbers: 'sex' (categories makes numbers of texts; features names truth values)
+    """
+    if setting(config, "features"):
+        return []
+    roles = {setting(config, role) for role in ("target", "id", "truth", "group")}
+    names = dict.fromkeys(
+        name
+        for table in tables.values()
+        for name, cells in table.columns.items()
+        if cells.dtype.kind not in "iuf" and name not in roles and name not in sensitive_columns(table, config)
+    )
+    hint = "categories makes numbers of texts; features names truth values"
+    return [f"not used, since they hold no numbers: {quote(names)} ({hint})"] if names else []
 
 
 def check_sites(sites: SimulatedSites, check: Callable[[Tables], None]) -> None:

@@ -8,7 +8,8 @@ from typing import NoReturn
 import numpy as np
 from jaxtyping import Bool, Shaped
 
-from clients.data.table import DataError, Table, cell_name, setting
+from clients.data.column_selection import cell_name
+from clients.data.table import DataError, Table, setting
 from common.entity_keys import KEY_FILE, SecretError, read_secret
 
 _EXACT = 2.0**53  # from here on neighboring whole numbers are one float64

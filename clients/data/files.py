@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import re
 import zipfile
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Int, Shaped
 
-from clients.data.bombs import GzipText, npz_bytes, parquet_bytes, refuse_bomb
+from clients.data.bombs import npz_bytes, parquet_bytes, refuse_bomb
+from clients.data.csv_file import open_csv, readable
 from clients.data.table import DataError, Table, check_names, check_rows, frame_columns, make_table
 from common.extras import MissingLibraryError, require
 from protocols.wire.faults import usable_name
@@ -30,11 +23,6 @@ if TYPE_CHECKING:
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".npz")
 """Endings of a site's file, in upper or lower case."""
 
-_ZERO_LED = r"\s*[+-]?0[0-9]"
-_ZERO_LED_CELL = re.compile(rb'[,;\t"\r\n]' + _ZERO_LED.encode())
-_COMMA_CELL = re.compile(rb"[;\t\r\n]\s*[+-]?\d+,\d+\s*(?=[;\t\r\n]|$)")
-"""A number with a decimal comma, in a file whose cells are not separated by commas."""
-_POINT_CELL = re.compile(rb"[;\t\r\n]\s*[+-]?\d*\.\d+\s*(?=[;\t\r\n]|$)")
 _BUFFER = 2**20  # bytes of a column read ahead; by default pyarrow reads whole row groups
 
 
@@ -97,16 +85,6 @@ def data_file(path: str | Path) -> Path:
     if not path.name.lower().endswith(ENDINGS):
         raise DataError(f"{path}: unknown kind of file; its name must end in {', '.join(ENDINGS)}", "unreadable")
     return path
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Turn the system's errors about a damaged file into a `DataError`."""
-    try:
-        yield
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise DataError(f"{path}: cannot be read: {reason}", "unreadable") from error
 
 
 def site_name(path: str | Path) -> str:
@@ -179,177 +157,6 @@ def site_files(folder: str | Path) -> list[Path]:
 # --- CSV ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class CsvPart:
-    """Consecutive records of a CSV file.
-
-    Attributes
-    ----------
-    n : int
-        Number of records.
-    content : bytes
-        The header and the records, in UTF-8.
-    first_line, lines
-        As in `Table`.
-    """
-
-    n: int
-    content: bytes
-    first_line: int
-    lines: Int[np.ndarray, "n"] | None
-
-
-class CsvFile:
-    """A CSV file, read some records at a time; every record must have as many cells as the header.
-
-    pandas alone would fill short rows with empty cells, take a surplus cell for an index, and rename duplicates.
-
-    Parameters
-    ----------
-    path : Path
-        Its name in messages.
-    stream : binary file
-        Its content.
-
-    Raises
-    ------
-    DataError
-        If the header is unusable.
-    """
-
-    def __init__(self, path: Path, stream: BinaryIO | gzip.GzipFile) -> None:
-        self._path = path
-        self._text = io.StringIO()
-        # Held here: if only the records held it, their end would close the stream under its owner.
-        self._lines = io.TextIOWrapper(stream, "utf-8-sig", newline="")
-        with self._proper():
-            first = self._lines.readline()
-            self._separator = _separator_of(first)
-            lines = self._kept(chain([first] if first else [], self._lines))
-            self._records = csv.reader(lines, delimiter=self._separator, strict=True)
-            self.header = next(self._records, [])
-            if not self.header and not any(self._records):
-                raise DataError(f"{path}: is empty; the first line must name the columns", "too-few-rows")
-        self._header_text = self._text.getvalue()
-        check_names(str(path), self.header)
-
-    def take(self, most: int | None = None) -> CsvPart:
-        """Return the next records, `most` at most; none after the last.
-
-        Raises
-        ------
-        DataError
-            If a record has another number of cells than the header, or is no proper CSV.
-        """
-        self._text = io.StringIO()  # a new one: emptied, it would hold four bytes a character
-        before = self._records.line_num
-        with self._proper():
-            counts = np.fromiter(map(len, islice(self._records, most)), dtype=np.int64)
-            lines = None
-            if self._records.line_num != before + len(counts):
-                lines = np.fromiter(self._record_ends(), dtype=np.int64)[:-1] + before + 1
-            for row in np.flatnonzero(counts != len(self.header))[:1]:
-                # Blank lines below the last row are no rows.
-                if counts[row:].any() or any(self._records):
-                    line = before + 1 + row if lines is None else lines[row]
-                    raise self._ragged(int(line), int(counts[row]))
-                counts, lines = counts[:row], None if lines is None else lines[:row]
-        content = (self._header_text + self._text.getvalue()).rstrip("\r\n").encode()
-        return CsvPart(len(counts), content, before + 1, lines)
-
-    def parse(
-        self, part: CsvPart, numbers: Sequence[str] | None = None, text: Sequence[str] = ()
-    ) -> dict[str, Shaped[np.ndarray, "n"]]:
-        """Return the columns of a part.
-
-        Parameters
-        ----------
-        part : CsvPart
-            Of this file.
-        numbers : sequence of str or None
-            Columns to be read as numbers if they are. None: all columns, those of codes (``0012``) as text.
-        text : sequence of str
-            Columns to be read as text whatever they hold.
-
-        Raises
-        ------
-        DataError
-            If pandas cannot read it.
-        """
-        import pandas as pd
-
-        options: dict[str, Any] = {"index_col": False, "keep_default_na": False, "na_values": [""], "encoding": "utf-8"}
-        # Without low_memory=False one column may come back as numbers in one chunk and text in the next.
-        options |= {"skip_blank_lines": False, "low_memory": False}
-        if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
-            options["float_precision"] = "round_trip"  # from 3.1 on the default is exact, and this deprecated
-        if self._separator != ",":
-            decimal = "," if _COMMA_CELL.search(part.content) and not _POINT_CELL.search(part.content) else "."
-            options |= {"sep": self._separator, "decimal": decimal}
-        wanted: dict[str, Any] = {
-            "usecols": None if numbers is None else [*numbers, *text],
-            "dtype": dict.fromkeys(text, str),
-        }
-        try:
-            columns = dict(frame_columns(pd.read_csv(io.BytesIO(part.content), **wanted, **options)))
-            parsed = [name for name, values in columns.items() if values.dtype.kind in "iuf"]
-            if numbers is None and parsed and _ZERO_LED_CELL.search(part.content):
-                cells = pd.read_csv(io.BytesIO(part.content), usecols=parsed, dtype=str, **options)
-                zero_led = [name for name in parsed if cells[name].str.match(_ZERO_LED, na=False).any()]
-                columns |= dict(frame_columns(cells[zero_led]))
-        except ValueError as error:  # pandas' parser errors among them
-            raise DataError(f"{self._path}: is not a proper CSV file: {str(error).strip()}", "unreadable") from error
-        return {name: columns[name] for name in self.header if name in columns}
-
-    def _kept(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield lines, and keep them: pandas reads the very lines that the records were checked from."""
-        for line in lines:
-            self._text.write(line)
-            yield line
-
-    def _record_ends(self) -> Iterator[int]:
-        """Yield the number of lines up to the end of each record, from 0 before the first."""
-        records = csv.reader(io.StringIO(self._text.getvalue(), newline=""), delimiter=self._separator, strict=True)
-        yield 0
-        for _ in records:
-            yield records.line_num
-
-    @contextmanager
-    def _proper(self) -> Iterator[None]:
-        try:
-            yield
-        except UnicodeDecodeError as error:
-            raise DataError(f"{self._path}: is not UTF-8 text; save it as CSV in UTF-8", "unreadable") from error
-        except csv.Error as error:
-            line = self._records.line_num
-            raise DataError(f"{self._path}, line {line}: is not proper CSV: {error}", "unreadable") from error
-
-    def _ragged(self, line: int, count: int) -> DataError:
-        cells = "is empty" if count == 0 else f"has {count} cells"
-        return DataError(
-            f"{self._path}, line {line}: {cells}, but the header names {len(self.header)} columns", "bad-shape"
-        )
-
-
-def _separator_of(header: str) -> str:
-    """Return what separates the cells of a header: a comma, unless semicolons or tabs alone do.
-
-    Examples
-    --------
-    >>> _separator_of("age;height"), _separator_of('"a;b",c'), _separator_of("age")
-    (';', ',', ',')
-    """
-    plain = re.sub(r'"[^"]*"', "", header)
-    return next((mark for mark in ";\t" if mark in plain and "," not in plain), ",")
-
-
-@contextmanager
-def open_csv(path: Path) -> Iterator[CsvFile]:
-    """Open a CSV file, compressed (``.gz``) or not; a `DataError` if it is damaged, at once or while it is read."""
-    with _readable(path), GzipText(path) if path.name.lower().endswith(".gz") else path.open("rb") as stream:
-        yield CsvFile(path, stream)
-
-
 # --- Parquet and NPZ ----------------------------------------------------------------------------------------------
 
 
@@ -365,7 +172,7 @@ def open_parquet(path: Path) -> Iterator[tuple[ParquetFile, list[str]]]:
 
     try:
         # ParquetFile, not read_table, which turns folder names such as site=1 into columns.
-        with _readable(path), pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
+        with readable(path), pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
             refuse_bomb(path, parquet_bytes(file))
             # pandas keeps an unnamed row index in the file under such a name; a named one is a column like others.
             names = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]
@@ -405,7 +212,7 @@ def empty_table(path: Path, file: ParquetFile, names: Sequence[str]) -> Table:
 
 def _read_npz(path: Path, own: bool) -> Table:
     try:
-        with _readable(path):
+        with readable(path):
             archive = np.load(path, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise DataError(f"{path}: is a single array; write named arrays with numpy.savez", "unreadable")

@@ -57,7 +57,7 @@ class HeldTables:
         return f"{GIVEN_IN_PYTHON}{self.token}"
 
 
-class _Held:
+class _TableRegistry:
     """The tables that this process holds, as attributes by token."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class _Held:
         return self.by_token[token]
 
 
-held = _Held()
+held = _TableRegistry()
 """Where ``clients.data.in_memory:held.TOKEN`` finds its tables."""
 
 
@@ -109,8 +109,9 @@ def table_of_frame(name: str, frame: pd.DataFrame, *, whole: bool = True) -> Tab
     DataError
         As `make_table`.
     """
-    if any(each is not None for each in frame.index.names):
-        frame = frame.reset_index()
+    named = [each for each in frame.index.names if each is not None and each not in frame.columns]
+    if named:
+        frame = frame.reset_index(named)
     table = make_table(name, frame_columns(frame), whole=whole)
     return Table(name, {column: np.array(values) for column, values in table.columns.items()})
 

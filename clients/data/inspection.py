@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import combinations
 
 import numpy as np
 from jaxtyping import Float64
 
-from clients.data.preparation import (
-    MOST_VALUES,
-    Category,
-    categories_of,
-    categories_text,
-    example_of,
-    numbers_of,
-    text_of,
-)
-from clients.data.table import Table, cell_name, setting, split_patterns
+from clients.data.cells import Cells, example_of, numbers_of, text_of
+from clients.data.column_selection import cell_name, split_patterns
+from clients.data.preparation import MOST_VALUES, Category, categories_of, categories_text
+from clients.data.table import Table, setting
 from common.grouping import list_names
 
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|uuid|mrn|nr|no|number|key|code|subject|patient|person)#?$", re.IGNORECASE)
@@ -26,6 +22,7 @@ _IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|uuid|mrn|nr|no|number|key|code|subje
 _PERSON = re.compile(
     r"(^|[_\W])(patient|person|subject|customer|client|user|member)([_\W]?(id|nr|no|number))?#?$", re.I
 )
+_FEWEST_IN_CATEGORY = 5
 _COPY = 0.9999
 """Correlation with the target from which on a column is nearly a copy of it."""
 _MOST = 6
@@ -52,23 +49,54 @@ def warnings_about(table: Table, config: Mapping[str, object]) -> list[str]:
     'unit' is constant, and tells nothing
     'dose' is the same as 'patient id' up to its unit
     """
-    roles = {setting(config, key) for key in ("target", "id", "truth", "group")} - {""}
-    roles |= set(split_patterns(setting(config, "sensitive")))
+    content = _content(table, config)
     categories = {each.column for each in categories_of(config)}
-    content = {name: cells for name, cells in table.columns.items() if name not in roles}
-    numbers = {name: cells.astype(np.float64) for name, cells in content.items() if cells.dtype.kind in "iuf"}
     texts = {name: cells for name, cells in content.items() if cells.dtype.kind in "bO" and name not in categories}
+    numbers = _numbers(content)
     return [
         *_text_columns(table, texts, setting(config, "missing") or "refuse"),
         *_missing(numbers, setting(config, "missing") or "refuse"),
+        *cautions(table, config),
+        *_idle(numbers),
+    ]
+
+
+def cautions(table: Table, config: Mapping[str, object]) -> list[str]:
+    """Return the sentences of `warnings_about` that may change a decision: what makes errors look too small.
+
+    Examples
+    --------
+    >>> table = Table("ward.csv", {"dose": np.arange(6.0) ** 2, "y": 4 * np.arange(6.0) ** 2})
+    >>> cautions(table, {"target": "y"}), cautions(table, {"target": "y", "features": "age"})
+    (["'dose' is nearly a copy of the target: would you know it before it?"], [])
+    """
+    numbers = _numbers(_content(table, config))
+    return [
         *(
             f"{name!r} looks like an identifier: leave it out of features, or set id"
             for name in _identifiers(numbers, table.n)
         ),
         *_copies(_copies_of_target(table, numbers, setting(config, "target"))),
-        *_idle(numbers),
         *_persons(table, config),
     ]
+
+
+def _content(table: Table, config: Mapping[str, object]) -> dict[str, Cells]:
+    """Return the columns that a protocol may use: without a role, and among `features` where that is set."""
+    roles = {setting(config, key) for key in ("target", "id", "truth", "group")}
+    roles |= set(split_patterns(setting(config, "sensitive")))
+    features = split_patterns(setting(config, "features"))
+    categories = {each.column for each in categories_of(config)}
+    return {
+        name: cells
+        for name, cells in table.columns.items()
+        if name not in roles
+        and (not features or name in categories or any(fnmatchcase(name, pattern) for pattern in features))
+    }
+
+
+def _numbers(columns: Mapping[str, Cells]) -> dict[str, Float64[np.ndarray, "n"]]:
+    return {name: cells.astype(np.float64) for name, cells in columns.items() if cells.dtype.kind in "iuf"}
 
 
 def misleading(table: Table, config: Mapping[str, object]) -> dict[str, str]:
@@ -80,19 +108,16 @@ def misleading(table: Table, config: Mapping[str, object]) -> dict[str, str]:
     >>> misleading(table, {"target": "y"})
     {'id': 'looks like an identifier'}
     """
-    roles = {setting(config, key) for key in ("target", "id", "truth", "group")}
-    roles |= set(split_patterns(setting(config, "sensitive")))
-    columns = {name: cells for name, cells in table.columns.items() if name not in roles}
-    numbers = {name: cells.astype(np.float64) for name, cells in columns.items() if cells.dtype.kind in "iuf"}
+    numbers = _numbers(_content(table, config))
     reasons = dict.fromkeys(_identifiers(numbers, table.n), "looks like an identifier")
     reasons |= dict.fromkeys(_copies_of_target(table, numbers, setting(config, "target")), "is nearly the target")
     return reasons
 
 
-def suggested_categories(tables: list[Table], config: Mapping[str, object], least: int = 5) -> str:
+def suggested_categories(tables: list[Table], config: Mapping[str, object]) -> str:
     """Return the setting ``categories`` that fits text columns of these tables; empty if there are none.
 
-    A value stands there if it has `least` rows at some site; the others share a column.
+    A value stands there if it has five rows at some site; the others share a column.
 
     Examples
     --------
@@ -107,7 +132,7 @@ def suggested_categories(tables: list[Table], config: Mapping[str, object], leas
         counts = [Counter(text_of(table.columns[name])) for table in tables if name in table.columns]
         if len(counts) < len(tables) or not any(_is_category(table, name) for table in tables):
             continue
-        common = sorted({value for each in counts for value, n in each.items() if n >= least and value})
+        common = sorted({value for each in counts for value, n in each.items() if n >= _FEWEST_IN_CATEGORY and value})
         if any(re.search(r"[|;<=]", value) for value in common) or not 1 < len(common) < MOST_VALUES:
             continue
         rest = {value for each in counts for value in each if value} - set(common)
@@ -205,7 +230,9 @@ def _idle(numbers: Mapping[str, Float64[np.ndarray, "n"]]) -> Iterator[str]:
 
 
 def _persons(table: Table, config: Mapping[str, object]) -> Iterator[str]:
-    """Say where rows seem to be about the same persons again."""
+    """Say where rows seem to be about the same persons again, if an outcome is to be predicted."""
+    if not setting(config, "target"):
+        return
     for name in table.columns:
         if name == setting(config, "group") or not (_PERSON.search(name) or name == setting(config, "id")):
             continue
@@ -216,6 +243,42 @@ def _persons(table: Table, config: Mapping[str, object]) -> Iterator[str]:
                 f"{name!r}: {repeated} of {len(counts)} names have several rows; rows of one person on both sides of a"
                 f" hold-out make errors look small: set group={name!r}"
             )
+
+
+def person_column(tables: Sequence[Table]) -> str:
+    """Return the column that seems to say whom rows are about, if some table has several of one; empty without one.
+
+    Examples
+    --------
+    >>> person_column([Table("a.csv", {"patient_id": np.array([1, 1, 2]), "dose": np.arange(3.0)})])
+    'patient_id'
+    """
+    for name in tables[0].columns:
+        if _PERSON.search(name) and all(name in table.columns for table in tables):
+            names = [text_of(table.columns[name]) for table in tables]
+            if all(map(all, names)) and any(len(set(each)) < len(each) for each in names):
+                return name
+    return ""
+
+
+def unlike_values(tables: Mapping[str, Table], config: Mapping[str, object]) -> Iterator[str]:
+    """Say which categories two sites write in other words: they have no value in common.
+
+    Examples
+    --------
+    >>> a, b = (Table(name, {"sex": np.array(cells, object)}) for name, cells in (("a", ["F", "M"]), ("b", ["female"])))
+    >>> list(unlike_values({"a": a, "b": b}, {"categories": "sex=F|M|female"}))
+    ["'sex': 'F' and 'M' at a, 'female' at b, and no value at both: write them alike, or models take them for others"]
+    """
+    for category in categories_of(config):
+        values = {name: set(text_of(table.columns[category.column])) - {""} for name, table in tables.items()}
+        for (site, own), (peer, others) in combinations(values.items(), 2):
+            if own and others and not own & others:
+                yield (
+                    f"{category.column!r}: {_names(sorted(own))} at {site}, {_names(sorted(others))} at {peer}, and no"
+                    " value at both: write them alike, or models take them for others"
+                )
+                break
 
 
 def _names(names: list[str]) -> str:

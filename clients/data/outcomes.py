@@ -9,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
+from clients.data.cells import text_of
+from clients.data.column_selection import cell_name, numeric
 from clients.data.entities import entity_names
 from clients.data.persons import persons_of
-from clients.data.preparation import text_of
-from clients.data.table import DataError, Table, cell_name, numeric, quote, setting
+from clients.data.table import DataError, Table, quote, setting
 from clients.data.target import Target, class_names, read_target
 from clients.data.testset import center_source, center_table
 from numerics.shared.classes import places_of

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Int64
 
-from clients.data.preparation import text_of
-from clients.data.table import DataError, Table, cell_name, setting, split_patterns
+from clients.data.cells import text_of
+from clients.data.column_selection import cell_name, split_patterns
+from clients.data.table import DataError, Table, setting
 
 
 def persons_of(table: Table, config: Mapping[str, object]) -> Int64[np.ndarray, "n"] | None:

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 import numpy as np
-from jaxtyping import Bool, Float64, Shaped
+from jaxtyping import Bool, Float64, Int64
 
-from clients.data.table import GLOB, NUMBER, UNKNOWN, DataError, Table, cell_name, quote, setting, split_patterns
+from clients.data.cells import TRUTH_WORDS, Cells, example_of, numbers_of, text_of
+from clients.data.column_selection import cell_name, split_patterns
+from clients.data.table import GLOB, UNKNOWN, DataError, Table, quote, setting
 
 SEPARATORS = {"categories": "|", "ordinal": "<"}
 """What stands between the values of a column, by key."""
@@ -28,13 +30,6 @@ MOST_VALUES = 50
 """Most values of a category."""
 REST = "*"
 """Stands for all values of a category that are not named."""
-
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.ASCII)
-_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
-_UNIT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\W\d_][^\d]*|%)", re.ASCII)
-_TRUTH = {"true": 1.0, "yes": 1.0, "y": 1.0, "false": 0.0, "no": 0.0, "n": 0.0}
-
-Cells = Shaped[np.ndarray, "n"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,7 @@ class Category:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedTable:
     """A table after preparation.
 
     Attributes
@@ -83,7 +78,7 @@ def is_wanted(config: Mapping[str, object], *keys: str) -> bool:
     return any(setting(config, key) not in ("", "refuse") for key in keys or KEYS)
 
 
-def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -> Prepared:
+def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -> PreparedTable:
     """Return a table with its missing cells and categories dealt with as the settings say.
 
     Parameters
@@ -117,7 +112,7 @@ def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -
     "'age': read as numbers, such as '41 y' as 41"
     """
     if not is_wanted(config):
-        return Prepared(table)
+        return PreparedTable(table)
     way = setting(config, "missing") or "refuse"
     if way not in MISSING:
         raise DataError(f"configuration: missing must be one of {', '.join(MISSING)}, not {way!r}", "bad-configuration")
@@ -133,7 +128,7 @@ def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -
         table = _encoded(table, category, notes)
     if whole and way != "refuse":
         table = _complete(table, config, way, notes)
-    return Prepared(table, notes)
+    return PreparedTable(table, notes)
 
 
 def prepare_new_rows(table: Table, config: Mapping[str, object], medians: Mapping[str, float]) -> Table:
@@ -196,70 +191,6 @@ def _of_columns(text: str, table: Table) -> str:
 # --- Cells --------------------------------------------------------------------------------------------------------
 
 
-def number_of(cell: str) -> float | None:
-    """Return the number that a person means by a cell; None if it is none.
-
-    Examples
-    --------
-    >>> [number_of(cell) for cell in ("1,234.5", "45 y", "yes", "3,7", "north")]
-    [1234.5, 45.0, 1.0, 3.7, None]
-    """
-    text = cell.strip()
-    if NUMBER.fullmatch(text):
-        return float(text)
-    if text.lower() in _TRUTH:
-        return _TRUTH[text.lower()]
-    if _THOUSANDS.fullmatch(text):
-        return float(text.replace(",", ""))
-    if _COMMA.fullmatch(text):
-        return float(text.replace(",", "."))
-    if unit := _UNIT.fullmatch(text):
-        return float(unit[1])
-    return None
-
-
-def numbers_of(cells: Cells) -> Float64[np.ndarray, "n"] | None:
-    """Return a column of text as numbers, NaN where unknown; None if some known cell is no number, or units differ.
-
-    Examples
-    --------
-    >>> numbers_of(np.array(["45 y", "NA", "50 y"], object)).tolist()
-    [45.0, nan, 50.0]
-    >>> numbers_of(np.array(["45 y", "3 kg"], object)) is None
-    True
-    """
-    if cells.dtype == np.bool_:
-        return cells.astype(np.float64)
-    if cells.dtype != object:
-        return None
-    read: dict[str, float] = {}
-    units = set()
-    for cell in {cell for cell in cells.tolist() if cell is not None}:
-        if cell.strip().lower() in UNKNOWN:
-            read[cell] = np.nan
-            continue
-        number = number_of(cell)
-        if number is None:
-            return None
-        read[cell] = number
-        unit = _UNIT.fullmatch(cell.strip())
-        units.add(unit[2].strip().lower() if unit else "")
-    if len(units) > 1 or not units:
-        return None
-    return np.array([np.nan if cell is None else read[cell] for cell in cells.tolist()], np.float64)
-
-
-def example_of(cells: Cells, numbers: Float64[np.ndarray, "n"]) -> tuple[int, str]:
-    """Return the first row whose cell is no plain number, and how it is read: ``'45 y' as 45``."""
-    for row, cell in enumerate(cells.tolist()):
-        if isinstance(cell, str) and not NUMBER.fullmatch(cell):
-            value = "missing" if np.isnan(numbers[row]) else f"{numbers[row]:g}"
-            return row, f"{cell!r} as {value}"
-        if isinstance(cell, bool):
-            return row, f"{cell} as {numbers[row]:g}"
-    return 0, ""
-
-
 def _read_numbers(table: Table, config: Mapping[str, object], categories: set[str], notes: list[str]) -> Table:
     """Read columns of text and of truth values as numbers, where all of a column are; codes with zeros stay."""
     columns = dict(table.columns)
@@ -277,7 +208,7 @@ def _read_numbers(table: Table, config: Mapping[str, object], categories: set[st
 def _has_truth_words(cells: Cells) -> bool:
     """Whether a column holds yes and no, or true and false: as an outcome, these are classes."""
     words = {cell.strip().lower() for cell in cells.tolist() if cell} if cells.dtype == object else set()
-    return cells.dtype == np.bool_ or not words.isdisjoint(_TRUTH)
+    return cells.dtype == np.bool_ or not words.isdisjoint(TRUTH_WORDS)
 
 
 def _is_coded(cells: Cells) -> bool:
@@ -319,11 +250,9 @@ def _complete(table: Table, config: Mapping[str, object], way: str, notes: list[
     """Leave out rows without an outcome, and rows or cells without a number."""
     target = setting(config, "target")
     used = [name for name in _used_columns(table, config) if name != target]
-    keep = np.ones(table.n, np.bool_)
-    if target in table.columns:
-        keep &= ~_is_missing(table.columns[target])
-        if n := int((~keep).sum()):
-            notes.append(f"{n} of {table.n} rows left out: {target!r} is empty")
+    keep = _has_outcome(table, config)
+    if n := int((~keep).sum()):
+        notes.append(f"{n} of {table.n} rows left out: {target!r} is empty")
     missing = {name: _is_missing(table.columns[name]) for name in used}
     missing = {name: cells for name, cells in missing.items() if (cells & keep).any()}
     if way == "drop":
@@ -339,8 +268,37 @@ def _complete(table: Table, config: Mapping[str, object], way: str, notes: list[
     for name, cells in missing.items():
         columns[name] = np.where(cells[keep], medians[name], columns[name])
         notes.append(f"{name!r}: {int(cells[keep].sum())} of {int(keep.sum())} cells filled with the median")
+    return replace(table, columns=columns, lines=_lines(table, keep), medians=medians)
+
+
+def first_rows(table: Table, config: Mapping[str, object]) -> Table:
+    """Return the first rows of a file, prepared as far as its columns: without the rows that have no outcome.
+
+    Parameters are those of `prepare`.
+
+    Examples
+    --------
+    >>> table = Table("ward.csv", {"stay": np.array([3.0, np.nan]), "age": np.array([np.nan, 50.0])})
+    >>> first_rows(table, {"missing": "impute", "target": "stay"}).columns["age"].tolist()
+    [nan]
+    """
+    table = prepare(table, config, whole=False).table
+    if setting(config, "missing") in ("", "refuse"):
+        return table
+    keep = _has_outcome(table, config)
+    columns = {name: cells[keep] for name, cells in table.columns.items()}
+    return replace(table, columns=columns, lines=_lines(table, keep))
+
+
+def _lines(table: Table, keep: Bool[np.ndarray, "n"]) -> Int64[np.ndarray, "n"] | None:
+    """Return the lines of the source in which the kept rows stand; None: as before."""
     lines = table.lines if table.lines is not None else np.arange(table.n) + table.first_line
-    return replace(table, columns=columns, lines=None if keep.all() else lines[keep], medians=medians)
+    return table.lines if keep.all() else lines[keep]
+
+
+def _has_outcome(table: Table, config: Mapping[str, object]) -> Bool[np.ndarray, "n"]:
+    target = setting(config, "target")
+    return ~_is_missing(table.columns[target]) if target in table.columns else np.ones(table.n, np.bool_)
 
 
 def _used_columns(table: Table, config: Mapping[str, object]) -> list[str]:
@@ -404,19 +362,6 @@ def categories_text(categories: Sequence[Category]) -> str:
     'sex=f|m; ward=a|*'
     """
     return "; ".join(f"{each.column}={'|'.join(each.values)}" for each in categories)
-
-
-def text_of(cells: Cells) -> list[str]:
-    """Return the cells of a category as text: whole numbers without a fraction, empty for a missing cell."""
-    texts = []
-    for cell in cells.tolist():
-        if cell is None or (isinstance(cell, float) and np.isnan(cell)):
-            texts.append("")
-        else:
-            whole = isinstance(cell, float) and cell.is_integer()
-            text = str(int(cell) if whole else cell).strip()
-            texts.append("" if text.lower() in UNKNOWN else text)
-    return texts
 
 
 def _encoded(table: Table, category: Category, notes: list[str]) -> Table:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clients.data.inspection import misleading, suggested_categories
-from clients.data.preparation import Category, categories_of, numbers_of, prepare, text_of
+from clients.data.cells import numbers_of, text_of
+from clients.data.inspection import misleading, person_column, suggested_categories
+from clients.data.preparation import Category, categories_of, prepare
 from clients.data.table import DataError, Table, quote
 
 Tables = Mapping[str, Table]
@@ -104,9 +105,12 @@ def cleaning(tables: Tables, columns: Iterable[str], roles: Mapping[str, str]) -
     columns = list(columns)
     parts = [Table(each.source, {name: each.columns[name] for name in columns}) for each in tables.values()]
     settings: dict[str, str] = {}
+    if (group := person_column(parts)) and group not in roles.values():
+        settings["group"] = group
+        roles = {**roles, "group": group}
     if categories := suggested_categories(parts, roles):
         settings["categories"] = categories
-    if any(_has_gaps(part, roles) for part in parts):
+    if any(has_gaps(part, roles) for part in parts):
         settings["missing"] = "impute"
     done = [prepare(part, {**roles, **settings}, whole=False).table for part in parts]
     left_out = {name: why for part in done for name, why in misleading(part, roles).items()}
@@ -136,10 +140,10 @@ def _patterns(names: Sequence[str], categories: Sequence[Category]) -> list[str]
     return list(dict.fromkeys(of_category.get(name, name) for name in names))
 
 
-def _has_gaps(table: Table, roles: Mapping[str, str]) -> bool:
+def has_gaps(table: Table, roles: Mapping[str, str]) -> bool:
     """Whether some number is missing, or written as people write it."""
     for name, cells in table.columns.items():
-        if name == roles.get("id") or name == roles.get("sensitive"):
+        if name in (roles.get("id"), roles.get("sensitive"), roles.get("group")):
             continue
         if cells.dtype.kind == "f" and np.isnan(cells).any():
             return True

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
+from clients.data.column_selection import match_columns, numeric, sensitive_columns
 from clients.data.persons import persons_of
-from clients.data.table import DataError, Table, match_columns, numeric, quote, sensitive_columns, setting
+from clients.data.table import DataError, Table, quote, setting
 from clients.data.target import read_target
 from numerics.shared.regression_rows import RegressionRows
 

@@ -138,8 +138,9 @@ def _prepared(table: Table, config: Mapping[str, object]) -> Table:
     if predicts_new_rows(config):
         return prepare_new_rows(table, config, {})
     done = prepare(table, config)
-    for note in done.notes:
-        logger.info("%s: %s", table.source, note)
+    if not is_simulated(config):  # the report has those of simulated sites
+        for note in done.notes:
+            logger.info("%s: %s", table.source, note)
     return done.table
 
 

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
+from clients.data.column_selection import cell_name, numeric
 from clients.data.columns import Tables, one_error
-from clients.data.table import NUMBER, UNKNOWN, DataError, Table, cell_name, numeric, setting
+from clients.data.table import NUMBER, UNKNOWN, DataError, Table, setting
 from numerics.shared.classes import places_of, sort_classes
 from protocols.classes import LONGEST_CLASS, MOST_CLASSES, ClassListError, agree_on_classes
 
@@ -200,6 +201,31 @@ def target_lines(table: Table, config: Mapping[str, object], tasks: Collection[s
     if setting(config, "task") in ("", "auto") and table.column(name).dtype.kind in "iuf":
         lines.append("whole numbers: are they amounts? Then every site, and the run, must have task=regression")
     return lines
+
+
+def numbers_as_classes(tables: Tables, config: Mapping[str, object], tasks: Collection[str]) -> list[str]:
+    """Say that whole numbers are taken for classes, where the columns alone decide and there are more than two.
+
+    Examples
+    --------
+    >>> numbers_as_classes({"ward": Table("ward", {"stage": np.array([1, 2, 3] * 2)})}, {"target": "stage"}, TASKS)
+    ["the whole numbers of 'stage' are taken for classes; if they are amounts, set task=regression"]
+    """
+    name = setting(config, "target")
+    columns = [table.columns[name] for table in tables.values() if name in table.columns]
+    if not columns or setting(config, "task") not in ("", "auto"):
+        return []
+    classes = all(
+        task_of(table, config, tasks) == "classification" for table in tables.values() if name in table.columns
+    )
+    if not classes or any(cells.dtype.kind not in "iuf" for cells in columns):
+        return []
+    few = len(np.unique(np.concatenate(columns))) <= 2
+    return (
+        []
+        if few
+        else [f"the whole numbers of {name!r} are taken for classes; if they are amounts, set task=regression"]
+    )
 
 
 def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collection[str]) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Shaped
 
+from clients.data.column_selection import numeric
 from clients.data.files import ENDINGS, read_table, site_name
 from clients.data.preparation import prepare_new_rows
 from clients.data.source import load
-from clients.data.table import DataError, Table, numeric, setting
+from clients.data.table import DataError, Table, setting
 from clients.data.target import class_labels, task_of
 from common.data_places import is_function
+from protocols.center_inputs import unusable_input
 
 
 def center_columns(
@@ -89,6 +91,18 @@ def center_queries(
     if names in table.columns:
         columns[names] = table.columns[names].astype(str)
     return columns
+
+
+def check_center_inputs(columns: Mapping[str, Shaped[np.ndarray, "t"]], inputs: Sequence[str], what: str) -> None:
+    """Refuse rows of the fusion center that lack an input of the sites' models.
+
+    Raises
+    ------
+    DataError
+        Naming the input.
+    """
+    if columns and (wrong := unusable_input(columns, inputs)):
+        raise DataError(f"{what}{wrong}", "missing-column")
 
 
 def center_table(source: str, config: Mapping[str, object], *, own: bool = True) -> Table:

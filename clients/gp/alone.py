@@ -16,7 +16,6 @@ from clients.gp.experts import (
     nearest_rows_of,
     rows_of,
 )
-from clients.gp.point_answers import rounded
 from clients.site import Site
 from numerics.gp.alone import MOST_POINTS, group_sums
 from numerics.gp.coarse_answers import FEWEST_ROWS, coarse
@@ -25,6 +24,7 @@ from numerics.gp.measurements import Measurements
 from numerics.gp.sketch import Sketch, features
 from numerics.shared.classes import align_probabilities, places_of
 from numerics.shared.classification import log_losses
+from numerics.shared.digits import rounded
 from numerics.shared.folds import rows_that_hold
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import FEWEST_IN_GROUP, LARGEST, MOST_GROUPS, ErrorsAlone, PredictAlone

@@ -27,7 +27,7 @@ from numerics.gp.rare_values import without_rare_inputs
 from numerics.shared.classes import places_of
 from numerics.shared.folds import Persons, of_rows, rows_that_hold
 from protocols.classes import MOST_CLASSES
-from protocols.gp.payloads import LARGEST_LOGIT, Agreed, Survey
+from protocols.gp.payloads import LARGEST_LOGIT, ExpertAsk, Survey
 from protocols.gp.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
 
@@ -115,12 +115,12 @@ def _without_rare_inputs(rows: Measurements, fewest: int) -> Measurements:
     return replace(rows, x=without_rare_inputs(rows.x, fewest))
 
 
-def nearest_of(rows: Measurements, ask: Survey | Agreed) -> int:
+def nearest_of(rows: Measurements, ask: Survey | ExpertAsk) -> int:
     """Return how many nearest rows predict a point, if the site has one expert of all its rows that does so; else 0."""
     return ask.local if rows.part is None and rows.n > ask.max_rows else 0
 
 
-def parts_of(rows: Measurements, site: Site, ask: Survey | Agreed) -> Int64[np.ndarray, "n"]:
+def parts_of(rows: Measurements, site: Site, ask: Survey | ExpertAsk) -> Int64[np.ndarray, "n"]:
     """Return the ``(n,)`` numbers of the experts that these rows of the site belong to.
 
     Raises
@@ -149,7 +149,7 @@ def _split(rows: Part, max_rows: int) -> Int64[np.ndarray, "n"]:
     return split(rows.x, max_rows, np.random.default_rng(rows.digest))
 
 
-def experts_of(site: Site, ask: Agreed) -> list[Part]:
+def experts_of(site: Site, ask: ExpertAsk) -> list[Part]:
     """Return the site's experts, in the common units.
 
     Raises
@@ -168,7 +168,7 @@ def experts_of(site: Site, ask: Agreed) -> list[Part]:
     return list(_in_units(Part.of(rows.x, rows.y, rows.person), part.tobytes(), units, latent))
 
 
-def _latent_units(rows: Measurements, ask: Agreed) -> tuple[tuple[int, ...], tuple[float, ...]] | None:
+def _latent_units(rows: Measurements, ask: ExpertAsk) -> tuple[tuple[int, ...], tuple[float, ...]] | None:
     """Return the places of the site's classes among all, and the origins of the outputs of these; None for amounts."""
     sound = bool(rows.classes) == bool(ask.classes) and set(rows.classes) <= set(ask.classes)
     sound &= len(set(ask.classes)) == len(ask.classes) == len(ask.class_means) <= MOST_CLASSES

@@ -29,7 +29,7 @@ from clients.gp.experts import (
     rows_left_out,
     rows_of,
 )
-from clients.gp.point_answers import PointSetup, class_by_class, predict_points, rounded
+from clients.gp.point_answers import PointSetup, class_by_class, predict_points
 from clients.gp.shared_rows import shared_rows_of
 from clients.site import Site
 from numerics.gp.calibration import histogram
@@ -38,6 +38,7 @@ from numerics.gp.gates.network import Network
 from numerics.gp.likelihood import theta_bounds
 from numerics.gp.moments import moments_of
 from numerics.shared.classification import log_losses
+from numerics.shared.digits import rounded
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import (
     CONSENTS,
@@ -50,12 +51,12 @@ from protocols.gp.payloads import (
     MOST_SHARED,
     MOST_TRIED,
     NO_VALUE,
-    Agreed,
     Calibrate,
     Disclose,
     Errors,
     ErrorsAlone,
     Evaluate,
+    ExpertAsk,
     Inputs,
     Likelihood,
     Losses,
@@ -126,13 +127,13 @@ def _commit_to(site: Site, name: str, *values: object) -> None:
         raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
 
 
-def _commit_to_rows(ask: Survey | Agreed, site: Site) -> None:
+def _commit_to_rows(ask: Survey | ExpertAsk, site: Site) -> None:
     """Refuse other experts of the same rows than in an earlier ask."""
     _commit_to(site, "split", ask.max_rows, ask.local)
     _commit_to(site, "treatment of outliers", ask.robust)
 
 
-def _experts(ask: Agreed, site: Site) -> list[Part]:
+def _experts(ask: ExpertAsk, site: Site) -> list[Part]:
     """Return the site's experts, and refuse another split or other units than in an earlier ask."""
     _commit_to_rows(ask, site)
     _commit_to(site, "noise", ask.own_noise)
@@ -203,7 +204,7 @@ def _candidates(ask: Evaluate | Validate, site: Site) -> list[tuple[float, ...]]
     return [_checked_theta(theta, ask.kernel, ask) for theta in ask.thetas]
 
 
-def _checked_theta(theta: Float64[np.ndarray, "p"], kernel: str, ask: Agreed) -> tuple[float, ...]:
+def _checked_theta(theta: Float64[np.ndarray, "p"], kernel: str, ask: ExpertAsk) -> tuple[float, ...]:
     """Return the hyperparameters as a tuple; refuse any outside the bounds within which no number overflows."""
     bounds = theta_bounds(kernel_for(kernel, len(ask.mean)))
     if len(theta) != len(bounds) or (theta < bounds[:, 0] - _SLACK).any() or (theta > bounds[:, 1] + _SLACK).any():
@@ -247,14 +248,14 @@ def share(ask: Share, site: Site) -> Rows:
         raise SiteFault(Fault.MALFORMED_ASK, "rows whose outputs are classes")
     if not 0 <= ask.rows <= site.policy.private_limit(max(1, site.shard.n // 2)):
         raise SiteFault(Fault.MALFORMED_ASK, "the number of rows is negative, or more than half of them")
-    places = _shared_places(site, experts, ask.rows)
+    places = _shared_places(experts, ask.rows)
     return Rows(
         np.concatenate([rows.x[place] for rows, place in zip(experts, places, strict=True)]),
         np.concatenate([rows.y[place] for rows, place in zip(experts, places, strict=True)]),
     )
 
 
-def _shared_places(site: Site, experts: list[Part], n_rows: int) -> list[np.ndarray]:
+def _shared_places(experts: list[Part], n_rows: int) -> list[np.ndarray]:
     """Draw the places of the shared rows in each expert; the draw depends on the experts' content only."""
     return draw_rows(experts, n_rows, np.random.default_rng([word for rows in experts for word in rows.digest]))
 
@@ -363,7 +364,7 @@ def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
     """Return every expert's rows together with the shared rows; a row that the site itself shared counts once."""
     own = ask.shared_rows if site.consents.allows("allow-rows") else 0
     disclosed = np.column_stack([ask.shared_x, ask.shared_y])
-    places = shared_rows_of(experts, _shared_places(site, experts, own), disclosed)
+    places = shared_rows_of(experts, _shared_places(experts, own), disclosed)
     extended = []
     for rows, shared in zip(experts, places, strict=True):
         private = np.ones(len(rows.y), bool)

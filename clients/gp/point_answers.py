@@ -72,20 +72,9 @@ def class_by_class(answers: Sequence[PointAnswers]) -> PointAnswers:
 
     def interleaved(name: str) -> Shaped[np.ndarray, "..."]:
         arrays = np.stack([getattr(each, name) for each in answers], axis=1)
-        return arrays.reshape(-1, *arrays.shape[2:])
+        return arrays.reshape(arrays.shape[0] * arrays.shape[1], *arrays.shape[2:])  # some have no columns
 
     return PointAnswers(**{each.name: interleaved(each.name) for each in fields(PointAnswers)})
-
-
-def rounded(values: Float64[np.ndarray, "n"], digits: int = 3) -> Float64[np.ndarray, "n"]:
-    """Return values with so many significant digits.
-
-    Examples
-    --------
-    >>> rounded(np.array([12345.0, 0.0]))
-    array([12300.,     0.])
-    """
-    return np.array([float(f"{each:.{digits}g}") for each in values.tolist()])
 
 
 def predict_points(rows: Part, points: Float64[np.ndarray, "q d"], setup: PointSetup, site: Site) -> PointAnswers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from clients.data import DataError, Table, cell_name, load, setting
 from clients.data.columns import Tables, check_alike
 from clients.data.regression import input_names, regression_rows
 from clients.data.target import check_targets
+from clients.data.testset import check_center_inputs
 from numerics.gp.measurements import Measurements
 from protocols.gp.payloads import LARGEST
 from protocols.gp.settings import Settings
@@ -36,6 +38,11 @@ def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
     """Refuse tables of sites that cannot learn together: all need the same inputs, and the same kind of target."""
     check_alike(tables, lambda table: input_names(table, config))
     check_targets(tables, config, Settings.tasks)
+
+
+def check_together(shards: Mapping[str, Measurements], center: Mapping[str, Any], config: Mapping[str, object]) -> None:
+    """Refuse query points without the sites' inputs."""
+    check_center_inputs(center["test"], next(iter(shards.values())).features, "the file of query points")
 
 
 def measurements_of(table: Table, config: Mapping[str, object]) -> Measurements:

@@ -15,10 +15,10 @@ from clients.residual.model_store import SavedBins
 from clients.site import Site
 from numerics.residual.bins import MOST_BINS, ColumnBins
 from numerics.residual.columns_and_outcomes import Columns
-from protocols.residual.payloads import Bin, Binned
+from protocols.residual.payloads import Bin, EntityBins
 from protocols.wire.faults import Fault, SiteFault
 
-_GIVEN = "bins"
+_BINS = "bins"
 """Name in the memory: how the site has given its bins in this run."""
 
 
@@ -27,7 +27,7 @@ def allows_bins(site: Site, reader: str) -> bool:
     return reader == site.name or site.consents.allows("allow-bins")
 
 
-def give_bins(ask: Bin, agent: Agent) -> Binned:
+def give_bins(ask: Bin, agent: Agent) -> EntityBins:
     """Answer with the bins of the common rows; with none unless the site allows it.
 
     Raises
@@ -42,11 +42,11 @@ def give_bins(ask: Bin, agent: Agent) -> Binned:
         raise SiteFault(Fault.MALFORMED_ASK, "the run has had other bins")
     columns: Columns = site.shard
     if not (columns.x.shape[1] and allows_bins(site, agent.holder)):
-        return Binned(np.zeros((0, 0), np.uint8), np.zeros(0, np.uint8), 0.0)
+        return EntityBins(np.zeros((0, 0), np.uint8), np.zeros(0, np.uint8), 0.0)
     epsilon = 0.0 if agent.holder == site.name else smallest_epsilon(site.config.get("bins-epsilon", 0.0), ask.epsilon)
-    site.memory[_GIVEN] = np.frombuffer(json.dumps([ask.levels, epsilon]).encode(), np.uint8)
+    site.memory[_BINS] = np.frombuffer(json.dumps([ask.levels, epsilon]).encode(), np.uint8)
     saved = bins_of(site)
-    return Binned(saved.apply(columns)[agreed_rows(site)], saved.bins.levels, epsilon)
+    return EntityBins(saved.apply(columns)[agreed_rows(site)], saved.bins.levels, epsilon)
 
 
 def bins_of(site: Site) -> SavedBins:
@@ -55,9 +55,9 @@ def bins_of(site: Site) -> SavedBins:
     They are of all rows of the site, whichever a run has in common with others: from runs with other rows a center
     learns nothing more.
     """
-    if _GIVEN not in site.memory:
+    if _BINS not in site.memory:
         raise SiteFault(Fault.STALE_MEMORY, "this run has had no bins of the site")
-    levels, epsilon = json.loads(site.memory[_GIVEN].tobytes())
+    levels, epsilon = json.loads(site.memory[_BINS].tobytes())
     columns: Columns = site.shard
     bins = ColumnBins.of(columns, levels, site.rows_that_hold(FEWEST_EQUAL))
     return SavedBins(bins, epsilon, _key_of_draws(site, columns) if epsilon else b"")

@@ -20,7 +20,7 @@ from common.grouping import list_names
 from numerics.residual import boosted
 from numerics.residual.bins import ColumnBins, share_replaced
 from numerics.residual.columns_and_outcomes import Columns
-from numerics.shared.regressors import Candidate
+from numerics.shared.candidates import Candidate
 from protocols.residual.settings import Settings
 
 _KINDS = {
@@ -30,7 +30,7 @@ _KINDS = {
 }
 """Methods, or modules of estimators named in full, by what their predictions reveal of the columns."""
 _CIPHER = "X25519, ChaCha20-Poly1305"
-_SHOWN = 8  # categories in a line: enough to see whether the column has categories
+_MOST_SHOWN = 8  # categories in a line: enough to see whether the column has categories
 
 
 def check_lines(config: Mapping[str, object]) -> list[str]:
@@ -148,7 +148,7 @@ def _category_lines(columns: Columns, name: str) -> list[str]:
     places = [columns.features.index(f"{name}={value}") for value in values]
     others = columns.n - int(columns.x[:, places].sum())
     none = f"; {others} rows have none of these" if others else ""
-    return [f"    {name}: {len(values)} categories, {list_names(values, _SHOWN)}{none}"]
+    return [f"    {name}: {len(values)} categories, {list_names(values, _MOST_SHOWN)}{none}"]
 
 
 def _entities(columns: Columns, id_column: str) -> str:
@@ -254,7 +254,7 @@ def _bin_lines(columns: Columns, config: Mapping[str, object]) -> list[str]:
         return ["  no bins, whatever residual.algorithm=bins asks for: allow-bins is not set. As an agent instead:"]
     levels = int(str(config.get("residual.bins") or Settings.bins))
     numbers = ColumnBins.of(columns, levels, FEWEST_EQUAL).levels.tolist()
-    listed = ", ".join(map(str, numbers[:_SHOWN])) + (" ..." if len(numbers) > _SHOWN else "")
+    listed = ", ".join(map(str, numbers[:_MOST_SHOWN])) + (" ..." if len(numbers) > _MOST_SHOWN else "")
     wanted = float(str(config.get("residual.bins-epsilon") or 0))
     epsilon = smallest_epsilon(config.get("bins-epsilon", 0.0), wanted)
     lines = [

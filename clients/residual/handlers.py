@@ -21,22 +21,22 @@ from clients.site import Site
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.shared.folds import draw_kinds
 from protocols.residual.payloads import (
+    AgentPredictions,
     Bin,
-    Binned,
     Compare,
-    Compared,
     Conclude,
-    Concluded,
     Enrol,
-    Enrolled,
+    EntityBins,
     Fit,
-    Fitted,
+    FittedValues,
+    Holdings,
     Order,
     Predict,
-    Predicted,
+    PredictionsAlone,
     Ready,
+    Receipt,
     Show,
-    Tried,
+    TrialFit,
     Try,
 )
 from protocols.residual.settings import Settings
@@ -46,7 +46,7 @@ from protocols.wire.faults import Fault, SiteFault
 
 
 @answers(Enrol)
-def enrol(ask: Enrol, site: Site) -> Enrolled:
+def enrol(ask: Enrol, site: Site) -> Holdings:
     """Answer with keyed hashes of the entities' names, and with what the site holds."""
     if ROWS in site.memory or is_over(site):
         raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are agreed on already")
@@ -54,7 +54,7 @@ def enrol(ask: Enrol, site: Site) -> Enrolled:
         raise SiteFault(Fault.SEALED_ONLY)
     columns = present_rows(site)
     keys, check, kind = keyed_names(columns, site, ask.salt, ask.align)
-    return Enrolled(
+    return Holdings(
         n=columns.n,
         keys=keys,
         check=check,
@@ -96,7 +96,7 @@ def order(ask: Order, site: Site) -> Ready:
 
 
 @answers(Bin)
-def bin_columns(ask: Bin, site: Site) -> Binned:
+def bin_columns(ask: Bin, site: Site) -> EntityBins:
     """Answer with the bins of the common rows, if the site allows it."""
     return give_bins(ask, Agent.in_the_clear(site))
 
@@ -105,36 +105,36 @@ def bin_columns(ask: Bin, site: Site) -> Binned:
 
 
 @answers(Fit)
-def fit(ask: Fit, site: Site) -> Fitted:
+def fit(ask: Fit, site: Site) -> FittedValues:
     """Fit every column of targets separately."""
     return fit_target(ask, Agent.in_the_clear(site))
 
 
 @answers(Try)
-def try_residual(ask: Try, site: Site) -> Tried:
+def try_residual(ask: Try, site: Site) -> TrialFit:
     """Try to fit the residual (eq. 23); add the predictions if the error is below the bar."""
     return try_to_fit(ask, Agent.in_the_clear(site))
 
 
 @answers(Show)
-def show(ask: Show, site: Site) -> Fitted:
+def show(ask: Show, site: Site) -> FittedValues:
     """Answer with the predictions of the last attempt."""
     return show_attempt(ask, Agent.in_the_clear(site))
 
 
 @answers(Compare)
-def compare(ask: Compare, site: Site) -> Compared:
+def compare(ask: Compare, site: Site) -> PredictionsAlone:
     """Answer with predictions of the test rows by this site's columns alone."""
     return predict_alone(ask, Agent.in_the_clear(site))
 
 
 @answers(Conclude)
-def conclude(ask: Conclude, site: Site) -> Concluded:
+def conclude(ask: Conclude, site: Site) -> Receipt:
     """Store the model and forget the run; asked again, give the same answer."""
     if CONCLUDED in site.memory:
-        return Concluded(bool(site.memory[CONCLUDED]))
+        return Receipt(bool(site.memory[CONCLUDED]))
     answer = keep_model(ask, Agent.of(site))
-    forget(site, with_model=answer.kept)
+    forget(site, with_model=answer.stored)
     return answer
 
 
@@ -142,8 +142,8 @@ def conclude(ask: Conclude, site: Site) -> Concluded:
 
 
 @answers(Predict)
-def predict(ask: Predict, site: Site) -> Predicted:
+def predict(ask: Predict, site: Site) -> AgentPredictions:
     """Answer with the agent's part of the prediction of every present row."""
     columns, part = predictions(site, ask.run, reader="")
     keys, check, kind = keyed_names(columns, site, ask.salt, ask.align)
-    return Predicted(keys, check, kind, part)
+    return AgentPredictions(keys, check, kind, part)

@@ -13,17 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float64
 
+from numerics.shared.candidates import METHODS, OURS, Candidate, SettingsError, check_settings, read_settings
 from numerics.shared.folds import Persons
-from numerics.shared.regressors import (
-    METHODS,
-    OURS,
-    Candidate,
-    SettingsError,
-    check_settings,
-    constant,
-    fit,
-    read_settings,
-)
+from numerics.shared.regressors import constant, fit
 from numerics.shared.threads import single_threaded
 
 if TYPE_CHECKING:  # scikit-learn takes a second to import, and not every ask needs it
@@ -45,8 +37,8 @@ def parse_method(text: str, *, dotted: bool) -> Candidate:
     Parameters
     ----------
     text : str
-        A short name of `numerics.shared.regressors.METHODS`, and settings as of
-        `numerics.shared.regressors.parse_candidates`.
+        A short name of `numerics.shared.candidates.METHODS`, and settings as of
+        `numerics.shared.candidates.parse_candidates`.
     dotted : bool
         Whether the full name of any regressor of scikit-learn may be used, e.g.
         ``"sklearn.ensemble.ExtraTreesRegressor(n_estimators=50)"``: in a site's own configuration, not in an ask.

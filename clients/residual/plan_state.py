@@ -15,11 +15,12 @@ import numpy as np
 from numerics.residual.agent_combination import ClassScores
 from numerics.residual.alone import Alone
 from numerics.residual.losses import LogLoss, SquaredError
-from numerics.residual.rules import LearningResult, Rules, Split, Without
+from numerics.residual.rules import LearningResult, Rules, Without
+from numerics.residual.split import Split
 from protocols.residual.bins import Bins
 from protocols.residual.boosted import Boosted
 from protocols.residual.parallel import Parallel
-from protocols.residual.payloads import Binned, Compared, Conclude
+from protocols.residual.payloads import Conclude, EntityBins, PredictionsAlone
 from protocols.residual.plan import Plan
 from protocols.residual.sequential import Greedy, Sip
 from protocols.residual.single_round import SingleRound
@@ -30,8 +31,8 @@ _CLASSES: Mapping[str, type[Any]] = {
         Plan,
         Boosted,
         Bins,
-        Binned,
-        Compared,
+        EntityBins,
+        PredictionsAlone,
         Parallel,
         Greedy,
         Sip,

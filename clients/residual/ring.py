@@ -9,9 +9,9 @@ from clients.dispatch import answers
 from clients.residual.agent import Agent
 from clients.residual.sealed_handlers import PRECISION, SPLIT, Seals, check_kinds, keeps_course, outcome_of
 from clients.site import Site
-from numerics.residual.rules import Split
 from numerics.residual.sequential import project
-from protocols.residual.payloads import Pass, Passed, Residual
+from numerics.residual.split import Split
+from protocols.residual.payloads import NextResidual, Pass, Residual
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.packing import unpack
 from protocols.wire.payload import PayloadError
@@ -21,7 +21,7 @@ _NUMBER, _SUM, _BEFORE = "own-number", "own-sum", "own-sum-before"
 
 
 @answers(Pass)
-def pass_on(ask: Pass, site: Site) -> Passed:
+def pass_on(ask: Pass, site: Site) -> NextResidual:
     """Fit the residual, and pass on what is left of it."""
     seals, agent = Seals.of(site), Agent.of(site)
     split = Split(ask.n_fit, ask.n_validation, len(agent.x) - ask.n_fit - ask.n_validation)
@@ -34,7 +34,7 @@ def pass_on(ask: Pass, site: Site) -> Passed:
         site.memory[_NUMBER], site.memory[_SUM] = np.array(ask.number), own_sum
     site.memory[_LEFT] = residual
     train, validation, test = np.nan_to_num(split.errors(residual)).tolist()
-    return Passed(seals.close(Residual(residual), ask.receiver), train, validation, test, step_power, sum_power)
+    return NextResidual(seals.close(Residual(residual), ask.receiver), train, validation, test, step_power, sum_power)
 
 
 def _check_split(ask: Pass, site: Site, split: Split) -> None:

@@ -32,25 +32,26 @@ from common.csv_text import csv_text
 from common.files import encode_text
 from numerics.residual.agent_combination import AgentCombination, ClassScores
 from numerics.residual.columns_and_outcomes import Columns
-from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules, Split
+from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules
+from numerics.residual.split import Split
 from numerics.shared.classification import prediction_columns
 from protocols.residual.payloads import (
-    Binned,
-    Compared,
-    Concluded,
-    Fitted,
+    EntityBins,
+    FittedValues,
     Fuse,
-    Fused,
+    FusionStep,
     KeepEnsemble,
     Lead,
     Order,
     Part,
+    PredictionCount,
+    PredictionsAlone,
     Present,
-    Sealed,
+    Receipt,
     SealedAnswer,
+    SealedAsk,
     Sum,
-    Summed,
-    Tried,
+    TrialFit,
     rounded,
 )
 from protocols.residual.plan import Plan
@@ -65,7 +66,7 @@ SPLIT, PRECISION = "split", "precision"
 
 _PRIVATE, _NAMES, _KEYS = "private-key", "others", "public-keys"
 _PLAN, _OWN = "plan/", "own-answer"
-_ANSWERS: tuple[type[Payload], ...] = (Binned, Fitted, Tried, Compared, Concluded)
+_ANSWERS: tuple[type[Payload], ...] = (EntityBins, FittedValues, TrialFit, PredictionsAlone, Receipt)
 
 Body = UInt8[np.ndarray, "bytes"]
 
@@ -176,8 +177,8 @@ class Seals:
             raise SiteFault(Fault.MALFORMED_ASK, f"{sender}: {error}") from error
 
 
-@answers(Sealed)
-def open_and_answer(ask: Sealed, site: Site) -> SealedAnswer:
+@answers(SealedAsk)
+def open_and_answer(ask: SealedAsk, site: Site) -> SealedAnswer:
     """Answer a sealed ask of another site; only that site can read the answer."""
     seals = Seals.of(site)
     inner = seals.open(ask.body, ask.sender, *ANSWERS)
@@ -188,8 +189,8 @@ def open_and_answer(ask: Sealed, site: Site) -> SealedAnswer:
         raise SiteFault(Fault.MALFORMED_ASK, f"{ask.sender} asks, and {agent.holder or 'no site'} holds the outcome")
     plain = ANSWERS[type(inner)](inner, agent)
     answer = SealedAnswer(seals.close(plain, ask.sender))
-    if isinstance(plain, Concluded):
-        forget(site, with_model=plain.kept)
+    if isinstance(plain, Receipt):
+        forget(site, with_model=plain.stored)
     return answer
 
 
@@ -209,7 +210,7 @@ def keeps_course(site: Site, name: str) -> bool:
 
 
 @answers(Lead)
-def lead(ask: Lead, site: Site) -> Fused:
+def lead(ask: Lead, site: Site) -> FusionStep:
     """Begin a plan, and return its first asks."""
     if PRECISION in site.memory or SPLIT in site.memory:
         raise SiteFault(Fault.MALFORMED_ASK, "this run is under way: errors of another plan would tell of single rows")
@@ -233,7 +234,7 @@ def lead(ask: Lead, site: Site) -> Fused:
 
 
 @answers(Fuse)
-def fuse(ask: Fuse, site: Site) -> Fused:
+def fuse(ask: Fuse, site: Site) -> FusionStep:
     """Take the agents' answers, and return the next asks of the plan."""
     stored = {name.removeprefix(_PLAN): site.memory[name] for name in site.memory if name.startswith(_PLAN)}
     if not stored:
@@ -259,7 +260,7 @@ def fuse(ask: Fuse, site: Site) -> Fused:
     return _go_on(plan, site, tuple(refused))
 
 
-def _go_on(plan: Plan, site: Site, refused: tuple[str, ...] = ()) -> Fused:
+def _go_on(plan: Plan, site: Site, refused: tuple[str, ...] = ()) -> FusionStep:
     """Continue until another site has to answer; this site's own agent answers at once."""
     dtype = np.dtype(np.float32 if site.memory[PRECISION] else np.float64)
     asks = plan.asks()
@@ -288,12 +289,12 @@ def _answer_oneself(ask: Payload, site: Site, dtype: np.dtype[Any]) -> Payload:
 
 def _fused(
     plan: Plan, asks: Mapping[str, Payload], site: Site, dtype: np.dtype[Any], refused: tuple[str, ...]
-) -> Fused:
+) -> FusionStep:
     seals = Seals.of(site)
     bodies = {name: seals.close(rounded(ask, dtype), name) for name, ask in asks.items()}
     train, validation, test = np.nan_to_num(plan.newest).tolist()
     ended = plan.result if not asks else None
-    return Fused(
+    return FusionStep(
         agents=tuple(bodies),
         bodies=tuple(bodies.values()),
         refused=refused,
@@ -306,7 +307,7 @@ def _fused(
         curve=np.zeros((0, 3)) if ended is None else np.nan_to_num(ended.curve),
         parts=np.zeros((0, 0)) if ended is None else ended.power,
         seen=np.zeros(0, bool) if ended is None else ended.seen,
-        unkept=() if ended is None else plan.unkept,
+        without_receipt=() if ended is None else plan.without_receipt,
         left_out=() if ended is None else ended.left_out,
         last=bool(asks) and plan.result is not None,
         alone=() if ended is None or ended.alone is None else ended.alone.names,
@@ -345,17 +346,17 @@ def _keep_ensemble(plan: Plan, site: Site) -> None:
 
 
 @answers(KeepEnsemble)
-def keep_ensemble(ask: KeepEnsemble, site: Site) -> Concluded:
+def keep_ensemble(ask: KeepEnsemble, site: Site) -> Receipt:
     """Store the same after the ring, where all coefficients are 1; asked again, give the same answer."""
     if CONCLUDED in site.memory:
-        return Concluded(bool(site.memory[CONCLUDED]))
+        return Receipt(bool(site.memory[CONCLUDED]))
     y = outcome_of(site)
     mean = float(y[: ask.n_learn].mean()) if ask.intercept else 0.0
     _write_ensemble(site, AgentCombination(ask.agents, np.ones(len(ask.agents)), mean))
     columns: Columns = site.shard
     if not columns.x.shape[1]:  # else the site is an agent, and its `Conclude` follows
         forget(site, with_model=site.directory is not None)
-    return Concluded(site.directory is not None)
+    return Receipt(site.directory is not None)
 
 
 def _write_ensemble(site: Site, combination: AgentCombination, classes: Sequence[str] = ()) -> None:
@@ -396,7 +397,7 @@ def present(ask: Present, site: Site) -> SealedAnswer:
 
 
 @answers(Sum)
-def sum_up(ask: Sum, site: Site) -> Summed:
+def sum_up(ask: Sum, site: Site) -> PredictionCount:
     """Write the predictions of the common rows to this site's own ``predictions.csv``."""
     about = load_file(site, f"{ask.run}-ensemble")
     combination = _ensemble_in(about)
@@ -413,7 +414,7 @@ def sum_up(ask: Sum, site: Site) -> Summed:
     predicted = prediction_columns(combination.predict(parts, len(rows)), about["labels"])
     _write_predictions(site, present_rows(site), rows, predicted)
     forget(site)
-    return Summed(len(rows), combination.missing(parts))
+    return PredictionCount(len(rows), combination.missing(parts))
 
 
 def _select_rows(values: Shaped[np.ndarray, "n c"], rows: Int64[np.ndarray, "m"]) -> Shaped[np.ndarray, "m c"]:

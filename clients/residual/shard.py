@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
@@ -31,6 +32,7 @@ from clients.data.table import GLOB, NUMBER, UNKNOWN
 from clients.data.target import Target, read_target
 from clients.data.testset import center_source
 from common.data_places import shown_place
+from common.grouping import list_names
 from numerics.residual.columns_and_outcomes import Columns
 from protocols.residual.settings import Settings
 
@@ -170,6 +172,39 @@ def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
             " fusion center's file of it",
             "missing-column",
         )
+    holders = [name for name, table in tables.items() if target in table.columns] if wanted else []
+    if len(holders) > 1:
+        raise DataError(
+            f"configuration: {len(holders)} sites hold the outcome {target!r} ({list_names(holders)}), and one may: the"
+            " sites of residual have different columns of the same entities; leave the column out at the others",
+            "bad-configuration",
+        )
+
+
+def check_together(shards: Mapping[str, Columns], center: Mapping[str, Any], config: Mapping[str, object]) -> list[str]:
+    """Refuse sites that have no entity in common; return what to know where entities go by row."""
+    if setting(config, "from"):  # sites may predict rows that others lack
+        return []
+    names = [each.entity for each in shards.values() if each.entity is not None]
+    if len(names) == len(shards):
+        if not len(reduce(np.intersect1d, names)):
+            raise DataError(
+                f"configuration: no entity is common to all of {list_names(list(shards))}: is {_id_column(config)!r}"
+                " the same column, written alike, everywhere?",
+                "bad-shape",
+            )
+        return []
+    sizes = {name: each.n for name, each in shards.items()}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} {n}" for name, n in sizes.items())
+        raise DataError(
+            f"configuration: entities go by row, and the numbers of rows differ ({listed}): set id to the column that"
+            " names them",
+            "bad-shape",
+        )
+    if setting(config, "residual.align") == "row-order" or len(shards) == 1:
+        return []
+    return ["entities are matched by row number, which must be the same at every site: set id if a column names them"]
 
 
 def _id_column(config: Mapping[str, object]) -> str:

@@ -15,11 +15,12 @@ from clients.data.persons import person_lines
 from clients.data.table import DataError, own_number
 from clients.data.target import target_lines
 from clients.sec.rows import same_order, step_held_out
-from clients.sec.shard import FEWEST_HELD_OUT, n_held_out, rows_of, sample_rows
+from clients.sec.shard import FEWEST_HELD_OUT, candidates_of, n_held_out, rows_of, sample_rows
 from numerics.sec.left_out import FOLDS
+from numerics.shared.candidates import ROW_MODELS, Candidate
 from numerics.shared.classifiers import fit_classes
 from numerics.shared.regression_rows import RegressionRows
-from numerics.shared.regressors import ROW_MODELS, Candidate, CandidateError, fit, parse_candidates
+from numerics.shared.regressors import fit
 from protocols.sec.settings import Consents, Settings
 
 _CONTENT = {
@@ -61,7 +62,7 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
     learned = rows.n - _held_out(rows, n_held_out(len(rows.persons), config))
     candidates = [
         each
-        for each in _candidates(config, classes=bool(rows.classes))
+        for each in candidates_of(config, classes=bool(rows.classes))
         if _allowed(config) or each.method not in ROW_MODELS
     ]
     return [*lines, "", *cost_lines({"sec.Select": _fits(rows, candidates, config)}, learned, config)]
@@ -69,7 +70,7 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
 
 def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -> list[str]:
     """Describe what is used of the site's table and its rows, and what leaves the site."""
-    candidates = _candidates(config, classes=bool(rows.classes))
+    candidates = candidates_of(config, classes=bool(rows.classes))
     if not _allowed(config) and all(each.method in ROW_MODELS for each in candidates):
         raise DataError(
             "configuration: all candidate methods (knn, svr) make models that hold rows; name others, or set"
@@ -117,14 +118,6 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
 def _held_out(rows: RegressionRows, n_persons: int) -> int:
     """Return the number of rows that a real site holds out with so many persons, or rows."""
     return len(rows.hold_out(rows.persons[same_order(len(rows.persons))[:n_persons]]).y_test)
-
-
-def _candidates(config: Mapping[str, object], *, classes: bool) -> tuple[Candidate, ...]:
-    own_list = setting(config, "candidates") or setting(config, "sec.candidates")
-    try:
-        return parse_candidates(own_list or Settings.candidates, classes=classes)
-    except CandidateError as error:
-        raise DataError(f"configuration: {error}", "bad-configuration") from error
 
 
 def _fits(rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping[str, object]) -> list[Work]:

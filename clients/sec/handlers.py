@@ -16,17 +16,17 @@ from clients.dispatch import answers
 from clients.logged_fault import LoggedFault
 from clients.sec.classes import ForeignPredictions, check_class_list, with_scores
 from clients.sec.disclosure import Disclosure, commit_to
-from clients.sec.model_store import remove_results, save_models, save_result
+from clients.sec.model_store import remove_results, save_models, save_result, senders_of
 from clients.sec.rows import fit_settings, is_real, learner_rows
 from clients.sec.shard import FEWEST_HELD_OUT, MOST_ROWS
 from clients.site import Site
 from numerics.sec.losses import Loss, mixture_weights
 from numerics.sec.mixture import combine, mix
-from numerics.sec.personal_weights import personal_weights
+from numerics.sec.personal_weights import personal_weights, residual_factor
+from numerics.shared.candidates import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from numerics.shared.regression_rows import RegressionRows
-from numerics.shared.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from numerics.shared.threads import single_threaded
-from protocols.sec.payloads import LARGEST_ERROR, Errors, Exchange, Fitted, Losses, Pool, Predict, Rows, Select
+from protocols.sec.payloads import LARGEST_ERROR, Errors, Exchange, FittedModel, Losses, Pool, Predict, Rows, Select
 from protocols.wire.faults import Fault, SiteFault, usable_name
 
 if TYPE_CHECKING:  # importing scikit-learn takes a second, and not every ask needs it
@@ -44,7 +44,7 @@ _COMBINATIONS = {"alone", "cluster", "all", "oracle", "personal"}
 
 
 @answers(Select)
-def select_model(ask: Select, site: Site) -> Fitted:
+def select_model(ask: Select, site: Site) -> FittedModel:
     """Step 1: choose the candidate that predicts rows best that it was not fitted to; fit it to all rows."""
     commit_to(site, ask)
     rows = learner_rows(site, ask.standardize)
@@ -54,7 +54,7 @@ def select_model(ask: Select, site: Site) -> Fitted:
     if ask.moments and is_real(site) and site.config.get("sec.combine") != "pooled-linear":
         raise SiteFault(Fault.MALFORMED_ASK, "moments are for sec.combine=pooled-linear")
     remove_results(site)
-    chosen, model, left_out = _select_sendable(ask, site, rows)
+    chosen, model, left_out, error = _select_sendable(ask, site, rows)
     with single_threaded():
         if len(rows.y_test):
             site.memory["own"] = loss.predict(chosen.model, rows.x_test, rows.y_test, rows.n)
@@ -66,9 +66,9 @@ def select_model(ask: Select, site: Site) -> Fitted:
         site.memory["left_out"] = left_out.predictions
     save_models(site, {site.name: model})
     mean, scatter = _moments(rows) if ask.moments else (np.zeros(0), np.zeros((0, 0)))
-    return Fitted(
+    return FittedModel(
         method=chosen.method,
-        error=left_out.error if left_out else chosen.cv_error if ask.reference == "cv" else chosen.fitted_error,
+        error=error,
         variance=left_out.variance if left_out else 0.0,
         n=rows.n,
         features=rows.features,
@@ -82,8 +82,11 @@ def select_model(ask: Select, site: Site) -> Fitted:
 
 def _select_sendable(
     ask: Select, site: Site, rows: RegressionRows
-) -> tuple[Selection, UInt8[np.ndarray, "bytes"], LeftOut | None]:
-    """Select a candidate and encode its model. Leaves have at least as many rows as the site demands (`min-leaf`)."""
+) -> tuple[Selection, UInt8[np.ndarray, "bytes"], LeftOut | None, float]:
+    """Select a candidate, encode its model, and return `e_i`.
+
+    Leaves have at least as many rows as the site demands (`min-leaf`).
+    """
     from numerics.sec.selection import SelectionError, leave_out_chosen, select
     from protocols.models import ModelError, encode_model
 
@@ -93,7 +96,8 @@ def _select_sendable(
     try:
         chosen = select(candidates, rows.x, rows.y, selection=ask.selection, **settings)
         left_out = leave_out_chosen(chosen, rows.x, rows.y, **settings) if ask.reference == "left-out" else None
-        return chosen, encode_model(chosen.model, len(rows.classes)), left_out
+        error = left_out.error if left_out else chosen.cv_error if ask.reference == "cv" else chosen.fitted_error
+        return chosen, encode_model(chosen.model, len(rows.classes)), left_out, error
     except (SelectionError, ModelError) as error:
         raise LoggedFault(Fault.NO_MODEL, f"site {site.name}: {error}") from error
 
@@ -153,26 +157,28 @@ def evaluate_models(ask: Exchange, site: Site) -> Losses:
             others[usable] = disclosure.supported(of_all, _own(site, rows), sent)
             site.memory["others"] = others[:, rows.n :]
             site.memory["senders"] = np.frombuffer("\n".join(ask.learners).encode(), np.uint8)
-            site.memory["personal"] = _personal_weights(ask, site, rows, others[:, : rows.n])
+            site.memory.update(_stacking(ask, site, rows, others[:, : rows.n]))
     save_models(site, {ask.learners[i]: ask.models[i] for i in usable if ask.learners[i] != site.name})
     finite = losses <= LARGEST_ERROR
     return Losses(np.where(finite, losses, 0.0), finite, disclosure.noise(rows.n, len(sent)))
 
 
-def _personal_weights(
+def _stacking(
     ask: Exchange, site: Site, rows: RegressionRows, others: Float64[np.ndarray, "models n"]
-) -> Float64[np.ndarray, "models_and_own"]:
-    """Return this learner's own weight of every model of the ask, and of its own model if it is not among them.
+) -> dict[str, Float64[np.ndarray, "..."]]:
+    """Return what the own weight of every model of the ask, and of the own model, is computed from.
 
-    The own model counts by what it predicts of rows that were left out of its fit. Where that is not known
-    (`sec.reference`), it gets no weight beside others, so the learner stays with it alone.
+    The own model is the last one if it is not among them. It counts by what it predicts of rows that were left out of
+    its fit; where that is not known (`sec.reference`), there is nothing. Of classes, these are the weights.
     """
     own = ask.learners.index(site.name) if site.name in ask.learners else len(others)
     predictions = np.vstack([others, np.full(rows.n, np.nan)])
     if "left_out" not in site.memory:
-        return np.asarray(np.arange(len(predictions)) == own, np.float64)
+        return {"personal": np.asarray(np.arange(len(predictions)) == own, np.float64)} if rows.classes else {}
     predictions[own] = site.memory["left_out"]
-    return mixture_weights(predictions) if rows.classes else personal_weights(predictions, rows.y)
+    if rows.classes:
+        return {"personal": mixture_weights(predictions)}
+    return {"factor": residual_factor(predictions, rows.y)}
 
 
 def _fitted(site: Site, rows: RegressionRows) -> Float64[np.ndarray, "n"]:
@@ -247,6 +253,8 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
     rows = learner_rows(site, ask.standardize)
     if rows.classes and (ask.coefficients.shape[1] or ask.models):
         raise SiteFault(Fault.MALFORMED_ASK, "classes have no pooled regression, and no model of pooled rows")
+    if "personal" in ask.combinations and not rows.classes:
+        site.memory["personal"] = _personal_weights(ask, site, rows.n)
     n_test = len(rows.y_test) if len(rows.persons_test) >= site.policy.at_least(FEWEST_HELD_OUT) else 0
     answer = exact = _no_errors(len(ask.combinations))
     if n_test:
@@ -263,9 +271,25 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
     return answer
 
 
-def _by_retrained(
+def _personal_weights(ask: Predict, site: Site, n: int) -> Float64[np.ndarray, "models_and_own"]:
+    """Return the own weights, which start from those of the cluster, and stay there where nothing else is known."""
+    if "senders" not in site.memory:
+        raise SiteFault(Fault.STALE_MEMORY, "the others' predictions are not in the memory")
+    senders = senders_of(site)
+    shares = dict(zip(ask.members, ask.shares.tolist(), strict=True))
+    cluster = np.array([*(shares.get(name, 0.0) for name in senders), 0.0])
+    if site.name not in senders:
+        cluster[-1] = shares.get(site.name, 0.0)
+    if "factor" in site.memory:
+        return personal_weights(site.memory["factor"], cluster, n)
+    if not cluster.any():
+        cluster[senders.index(site.name) if site.name in senders else -1] = 1.0
+    return np.asarray(cluster / cluster.sum())
+
+
+def _by_pool_models(
     ask: Predict, site: Site, rows: RegressionRows, disclosure: Disclosure
-) -> Float64[np.ndarray, "retrained t"]:
+) -> Float64[np.ndarray, "pool_models t"]:
     """Predict every held-out row by the models of pooled rows."""
     from numerics.sec.predictors import Predictors
     from protocols.models import ModelError, decode_models, n_features
@@ -315,11 +339,12 @@ def _check_combinations(ask: Predict) -> None:
         and len(set(ask.combinations)) == len(ask.combinations)
         and (ask.weights >= 0).all()
         and (ask.own >= 0).all()
-        and (ask.retrained >= 0).all()
-        and ask.retrained.shape[1] == len(ask.models) <= len(ask.combinations)
+        and (ask.pool_weights >= 0).all()
+        and ask.pool_weights.shape[1] == len(ask.models) <= len(ask.combinations)
         and np.where(_personal(ask), nothing, mean | pooled).all()
         and (ask.rows >= 0).all()
         and (ask.shares >= 0).all()
+        and len(ask.members) == len(ask.shares)
     )
     if not sound:
         raise SiteFault(Fault.MALFORMED_ASK, "the combinations are not means of models or pooled regressions")
@@ -327,7 +352,7 @@ def _check_combinations(ask: Predict) -> None:
 
 def _total(ask: Predict) -> Float64[np.ndarray, "combinations"]:
     """Return the sum of the weights of models by combination: 1, or 0 where there are none."""
-    return np.asarray(ask.weights.sum(axis=1) + ask.own + ask.retrained.sum(axis=1))
+    return np.asarray(ask.weights.sum(axis=1) + ask.own + ask.pool_weights.sum(axis=1))
 
 
 def _personal(ask: Predict) -> Bool[np.ndarray, "combinations"]:
@@ -337,10 +362,12 @@ def _personal(ask: Predict) -> Bool[np.ndarray, "combinations"]:
 
 def _questions(ask: Predict) -> list[object]:
     """Return what the center has sent for each combination."""
-    questions = list(zip(ask.own.tolist(), ask.weights, ask.coefficients, strict=True))
-    if not ask.models:
-        return [*questions]
-    return [(*each, shares, *ask.models) for each, shares in zip(questions, ask.retrained, strict=True)]
+    questions: list[tuple[object, ...]] = list(zip(ask.own.tolist(), ask.weights, ask.coefficients, strict=True))
+    if ask.models:
+        questions = [(*each, shares, *ask.models) for each, shares in zip(questions, ask.pool_weights, strict=True)]
+    # The personal weights start from these, so that other ones are another question.
+    start = (*ask.members, ask.shares)
+    return [(*each, *start) if own else each for each, own in zip(questions, _personal(ask), strict=True)]
 
 
 def _combine(
@@ -353,7 +380,7 @@ def _combine(
         raise SiteFault(Fault.STALE_MEMORY, "the others' predictions are not in the memory")
     combined = combine(ask.own, own, ask.weights, others, ask.coefficients, rows.x_test)
     if ask.models:
-        combined += mix(ask.retrained, _by_retrained(ask, site, rows, disclosure))
+        combined += mix(ask.pool_weights, _by_pool_models(ask, site, rows, disclosure))
     if "personal" in ask.combinations:
         if "personal" not in site.memory:
             raise SiteFault(Fault.STALE_MEMORY, "the personal weights are not in the memory")

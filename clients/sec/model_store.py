@@ -69,8 +69,8 @@ def save_result(ask: Predict, site: Site, features: Sequence[str], errors: Error
     cluster = [ask.cluster] * len(ask.members)
     table: dict[str, Column] = {"cluster": cluster, "learner": ask.members, "rows": ask.rows, "weight": ask.shares}
     if ask.pooled.any():
-        table["rows_pooled"] = ["yes" if each else "" for each in ask.pooled.tolist()]
-        model = ask.models[int(np.argmax(ask.retrained[ask.combinations.index("cluster")]))]
+        table["pool_member"] = ["yes" if each else "" for each in ask.pooled.tolist()]
+        model = ask.models[int(np.argmax(ask.pool_weights[ask.combinations.index("cluster")]))]
         if _saves_models(site):
             site.write("pooled.skops", partial(Path.write_bytes, data=model.tobytes()))
     _write_table(site, "collaborators.csv", table)
@@ -83,12 +83,17 @@ def save_result(ask: Predict, site: Site, features: Sequence[str], errors: Error
     _remove_other_models(site, (*ask.members, *personal, site.name))
 
 
+def senders_of(site: Site) -> list[str]:
+    """Return the learners whose models the site got."""
+    return site.memory["senders"].tobytes().decode().split("\n")
+
+
 def _save_personal_weights(ask: Predict, site: Site) -> list[str]:
     """Write the learners that the personal mixture takes models of, and return their names."""
     if "personal" not in ask.combinations:
         return []
-    weights, senders = site.memory["personal"], site.memory["senders"].tobytes().decode().split("\n")
-    names = [*senders, site.name][: len(weights)]
+    weights = site.memory["personal"]
+    names = [*senders_of(site), site.name]
     chosen = [(name, weight) for name, weight in zip(names, weights.tolist(), strict=True) if weight > 0]
     _write_table(
         site,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from clients.data import DataError, Table, cell_name, load, setting
 from clients.data.columns import Tables, check_alike
 from clients.data.regression import input_names, regression_rows
 from clients.data.target import check_targets
+from clients.data.testset import check_center_inputs
+from numerics.shared.candidates import Candidate, CandidateError, parse_candidates
 from numerics.shared.folds import of_rows
 from numerics.shared.regression_rows import RegressionRows
 from protocols.sec.settings import Settings
@@ -67,6 +70,24 @@ def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
     """Refuse tables of sites that cannot learn together: all need the same inputs, and the same kind of target."""
     check_alike(tables, lambda table: input_names(table, config))
     check_targets(tables, config, Settings.tasks)
+
+
+def check_together(
+    shards: Mapping[str, RegressionRows], center: Mapping[str, Any], config: Mapping[str, object]
+) -> None:
+    """Refuse test rows without the sites' inputs, and candidates that cannot predict the target."""
+    rows = next(iter(shards.values()))
+    check_center_inputs(center["test"], rows.features, "the test file")
+    candidates_of(config, classes=bool(rows.classes))
+
+
+def candidates_of(config: Mapping[str, object], *, classes: bool) -> tuple[Candidate, ...]:
+    """Return the site's own candidates, or those of the run; a `DataError` if they cannot be read."""
+    own_list = setting(config, "candidates") or setting(config, "sec.candidates")
+    try:
+        return parse_candidates(own_list or Settings.candidates, classes=classes)
+    except CandidateError as error:
+        raise DataError(f"configuration: {error}", "bad-configuration") from error
 
 
 def rows_of(table: Table, config: Mapping[str, object]) -> RegressionRows:

@@ -16,13 +16,14 @@ from jaxtyping import Float64, Int64
 
 from consilience.attack.interface import Attack, Claims
 from consilience.attack.site import AttackedSite
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step
+from numerics.bc3e.e_step import EStepSettings, cold_start, e_step
 from numerics.bc3e.ensemble import Ensemble, present
+from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import MAX_BITS, from_grid
 from numerics.bc3e.m_step import initial_beta, maximize_alpha, maximize_beta
 from numerics.bc3e.reliability import class_probabilities
 from numerics.bc3e.responsibilities import likelihood_table
-from protocols.bc3e.payloads import EStep, Holdings, Predict, Predicted, Statistics, Survey
+from protocols.bc3e.payloads import EStep, Holdings, Predict, PredictionTally, Statistics, Survey
 
 _BITS, _TOLERANCE, _SWEEPS = 30, 1e-8, 500
 _ASKS = 10
@@ -204,10 +205,10 @@ def plain_em(site: AttackedSite) -> Claims:
 
 def crafted_parameters(site: AttackedSite) -> Claims:
     """Ten steps with parameters of the center's choice, whose equations differ more than those of EM."""
-    return _play(site, _drawn(np.random.default_rng(0)))
+    return _play(site, _random_steps(np.random.default_rng(0)))
 
 
-def _drawn(rng: np.random.Generator) -> _NextStep:
+def _random_steps(rng: np.random.Generator) -> _NextStep:
     def next_step(
         center: _Center, answer: Statistics | None
     ) -> tuple[Float64[np.ndarray, "k"], list[Float64[np.ndarray, "k _"]]]:
@@ -222,7 +223,7 @@ def right_decisions(site: AttackedSite) -> Claims:
     """A fit, then predictions with other parameters in every further run: numbers of right decisions are equations."""
     from scipy.optimize import nnls
 
-    next_step = _drawn(np.random.default_rng(0))
+    next_step = _random_steps(np.random.default_rng(0))
     center = _fit(site, next_step)
     if center is None or not center.rows:
         return Claims.none(site.ranges.shape[1], _NO_PART)
@@ -234,7 +235,7 @@ def right_decisions(site: AttackedSite) -> Claims:
         alpha, betas = next_step(center, None)
         names = center.holdings.clusterings
         answer = site.ask(Predict(alpha, names, tuple(betas), _TOLERANCE, _SWEEPS))
-        if not isinstance(answer, Predicted) or not answer.total[answer.methods.index("bc3e")]:
+        if not isinstance(answer, PredictionTally) or not answer.total[answer.methods.index("bc3e")]:
             break
         rows.append((center.decisions(places, alpha, betas)[:, np.newaxis] == classes).reshape(1, -1).astype(float))
         right.append(np.array([float(answer.correct[answer.methods.index("bc3e")])]))

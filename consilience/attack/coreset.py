@@ -20,13 +20,15 @@ from numerics.coreset.grouped_rows import GroupedRows
 from protocols.coreset.payloads import (
     LEAST_TEMPERATURE,
     MOST_PRICED,
+    ClusterCosts,
+    Compare,
     Construction,
+    CostsAlone,
     Masses,
     Moments,
     Price,
     Refine,
     Settle,
-    Settled,
     Summarize,
     Summary,
 )
@@ -44,6 +46,8 @@ _SAME = 1e-12
 """Share of a column's range up to which two points are the same."""
 _EXACT = 1e-6
 """Share of a column's range by which a number that was read may be off."""
+_THREE_DIGITS = 0.005
+"""Largest relative error of a number of three digits."""
 _TABLES = 50
 """Tables of prices that are asked for in a run."""
 _AT_ONCE = 3
@@ -116,7 +120,7 @@ def _read(
     answer = site.ask(
         Settle(**asdict(_WHOLE), groups=summary.groups, centers=centers, scale=span, plain=centers[:1], **final)
     )
-    if not isinstance(answer, Settled):
+    if not isinstance(answer, ClusterCosts):
         return None
     points = (summary.points - low) / span
     whole = float(summary.weights @ (points**2).sum(axis=1) + (summary.movement / span**2).sum())
@@ -275,11 +279,43 @@ def _sums_between(
     return sums
 
 
+# -- comparison -------------------------------------------------------------------------------------------------------
+
+
+def comparison(site: AttackedSite) -> Claims:
+    """Every point has a center of its own, and one counts for more: the costs together tell how far its rows moved.
+
+    Rows of a point that have not moved are equal, so such a point is claimed to be a row. A sum has three digits.
+    """
+    span = _spans(site)
+    still: list[Float64[np.ndarray, "d"]] = []
+    n_asked = 0
+    while site.start_run():
+        summary = site.ask(Summarize(**asdict(_WHOLE)))
+        if not isinstance(summary, Summary) or n_asked >= len(summary.weights):
+            break
+        k, rows = len(summary.weights), int(summary.weights[n_asked])
+        sizes = np.full(k, 10**9)
+        sizes[n_asked] = rows
+        alone: dict[str, Any] = {"mass": summary.weights, "shift": np.zeros((len(summary.groups), k)), "alpha": 1.0}
+        answer = site.ask(Compare(**asdict(_WHOLE), groups=summary.groups, centers=summary.points, scale=span,
+                                  point=np.arange(k), center=np.arange(k), sizes=sizes, **alone))  # fmt: skip
+        if not isinstance(answer, CostsAlone) or not answer.rows:
+            break
+        all_moved = float((summary.movement / span**2).sum())
+        moved = (answer.together - all_moved) / ((rows / (rows - 1)) ** 2 - 1)
+        if moved < _THREE_DIGITS * all_moved:
+            still.append(summary.points[n_asked])
+        n_asked += 1
+    return _claims(still, span, f"points whose movement was read: {n_asked}")
+
+
 ATTACKS: Mapping[str, Attack] = {
     "one row apart": one_row_apart,
     "two summaries": two_summaries,
     "histogram by prices": histogram_by_prices,
     "sums apart": sums_apart,
     "sums averaged": sums_averaged,
+    "comparison": comparison,
 }
 """By name (`consilience.attack.interface`)."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,12 @@ from jaxtyping import Bool, Float64
 
 from consilience.attack.interface import Attack, Claims
 from consilience.attack.site import AttackedSite
+from numerics.gp.dirichlet import LatentUnits, latent_outputs, latent_units
 from numerics.gp.landmarks import offsets
+from numerics.gp.likelihood import evaluate
 from numerics.gp.measurements import Measurements
 from numerics.gp.moments import Units
+from numerics.gp.radial_kernels import SquaredExponential
 from protocols.gp.payloads import Evaluate, Likelihood, Moments, Predict, Predictions, Survey
 from protocols.gp.settings import FEWEST_NEAREST
 
@@ -33,8 +37,20 @@ _RARE = 4
 
 
 def true_rows(shard: Measurements) -> Float64[np.ndarray, "n q"]:
-    """Return inputs and output of every row (`consilience.attack.interface`)."""
+    """Return inputs and output of every row (`consilience.attack.interface`); of a class its place."""
     return np.column_stack([shard.x, shard.y])
+
+
+def _as_classes(moments: Moments) -> dict[str, Any]:
+    """Return what an ask says of the site's classes; nothing of amounts."""
+    if not moments.classes:
+        return {}
+    units = _latent(moments)
+    return {"classes": moments.classes, "class_means": units.means, "y_scale": units.scale}
+
+
+def _latent(moments: Moments) -> LatentUnits:
+    return latent_units(moments.class_counts.sum(axis=0))
 
 
 class _Center:
@@ -85,6 +101,7 @@ class _Center:
         assert self.moments is not None  # noqa: S101 - every caller has checked them
         d = points.shape[1]
         self.n_points += len(points) * (1 + _LANDMARKS * self.joint)
+        outputs = {"y_mean": self.units.y_mean, "y_scale": self.units.y_scale} | _as_classes(self.moments)
         none = [np.zeros((0, d))] * (len(self.moments.counts) - 1)
         answer: Any = self.site.ask(
             Predict(
@@ -93,8 +110,6 @@ class _Center:
                 counts=self.moments.counts,
                 mean=self.units.mean,
                 scale=self.units.scale,
-                y_mean=self.units.y_mean,
-                y_scale=self.units.y_scale,
                 kernel="se",
                 theta=self.theta,
                 points=(points, *none),
@@ -105,9 +120,21 @@ class _Center:
                 shared_x=np.zeros((0, d)),
                 shared_y=np.zeros(0),
                 joint=self.joint,
+                **outputs,
             )
         )
-        return answer if isinstance(answer, Predictions) else None
+        if not isinstance(answer, Predictions):
+            return None
+        k = len(self.moments.classes) or 1
+        self.classes = answer.mean[0].reshape(-1, k).argmax(axis=1).astype(np.float64)
+        # Of the outputs of several classes the first one tells where the rows are.
+        first = {each.name: tuple(array[::k] for array in getattr(answer, each.name)) for each in fields(Predictions)}
+        return Predictions(**first)
+
+    def outputs(self, mean: Float64[np.ndarray, "q"], known: Bool[np.ndarray, "q"]) -> Float64[np.ndarray, "q"]:
+        """Return outputs with this mean at the points of `known`, in the data's units; of classes the likeliest."""
+        assert self.moments is not None  # noqa: S101 - every caller has checked them
+        return self.classes[known] if self.moments.classes else mean * self.units.y_scale + self.units.y_mean
 
     def steps(self, answer: Predictions, known: Bool[np.ndarray, "q"]) -> Float64[np.ndarray, "k d"]:
         """Return where the nearest row lies from each point of `known`, if one row alone explains the answer.
@@ -167,9 +194,9 @@ def _read(center: _Center) -> Claims:
         if not known.any():
             return Claims.none(d + 1, f"points asked: {center.n_points}")
         # At a row alone, the mean is its output, shrunk by the noise.
-        outputs = answer.mean[0][known] * (center.prior + center.noise) / center.prior
+        outputs = center.outputs(answer.mean[0][known] * (center.prior + center.noise) / center.prior, known)
         points = points[known] + (center.steps(answer, known) if step < _STEPS - 1 else 0.0)
-    rows = np.column_stack([points * unit + center.units.mean, outputs * center.units.y_scale + center.units.y_mean])
+    rows = np.column_stack([points * unit + center.units.mean, outputs])
     claims = Claims.points(_select_agreed(rows, ranges, int(moments.counts[0])), _TOLERANCE * np.ptp(ranges, axis=0))
     return replace(claims, notes=[f"points asked: {center.n_points}"])
 
@@ -223,10 +250,9 @@ def surroundings(site: AttackedSite) -> Claims:
         answer = center.predict(points)
         if answer is None:
             break
-        points, outputs, much = center.look_around(answer, points)
-        answers = np.column_stack(
-            [points * unit + center.units.mean, outputs * center.units.y_scale + center.units.y_mean]
-        )
+        points, means, much = center.look_around(answer, points)
+        outputs = center.outputs(means, np.ones(len(points), bool))
+        answers = np.column_stack([points * unit + center.units.mean, outputs])
         rows = np.concatenate([rows, answers[much]])
     if not len(rows):
         return Claims.none(d + 1, f"points asked: {center.n_points}")
@@ -258,7 +284,8 @@ def likelihoods(site: AttackedSite) -> Claims:
     for column in np.flatnonzero(two_values):
         n_high = round(n * share[column])
         n_rare, value = min((n_high, high[column]), (n - n_high, low[column]))
-        total = _outputs_of_value(site, moments, int(column), n_rare) if 1 <= n_rare <= _RARE else None
+        total_of = _classes_of_value if moments.classes else _outputs_of_value
+        total = total_of(site, moments, int(column), n_rare) if 1 <= n_rare <= _RARE else None
         if total is None:
             continue
         notes.append(
@@ -266,9 +293,8 @@ def likelihoods(site: AttackedSite) -> Claims:
         )
         if n_rare == 1:
             # The covariances with the other columns are then the row's distance from their means.
-            others = means + n * moments.covariances[0][column] / (
-                (high - low)[column] * (1 if value == high[column] else -1)
-            )
+            sign = 1 if value == high[column] else -1
+            others = means + n * moments.covariances[0][column] / (sign * (high - low)[column])
             boxes.append(np.append(np.where(np.arange(len(means)) == column, value, others), total))
     return _boxes(boxes, site, notes)
 
@@ -281,24 +307,13 @@ def _outputs_of_value(site: AttackedSite, moments: Moments, column: int, n_rare:
     ``sum y^2 - sum over the blocks of r (sum of y)^2 / (1 + r n)``. The derivatives by log s and log sigma add up to
     ``y^T Z^-1 y - n``.
     """
-    n, d = int(moments.counts[0]), len(moments.features)
+    n = int(moments.counts[0])
     deviation = float(np.sqrt(max(moments.y_variances[0], 1e-300)))
-    lengths = np.full(d, _LONGEST)
-    lengths[column] = _SHORTEST
     ratios = np.array([0.1, 0.3, 1.0, 3.0, 10.0])
-    answer: Any = site.ask(
-        Evaluate(
-            max_rows=_MAX_ROWS,
-            counts=moments.counts,
-            mean=moments.means[0],
-            scale=np.sqrt(np.maximum(np.diagonal(moments.covariances[0]), 1e-12)),
-            y_mean=float(moments.y_means[0]) - deviation,  # outputs of mean 0 would tell the sum but for its sign
-            y_scale=deviation,
-            kernel="se",
-            thetas=np.log([[*lengths, np.sqrt(ratio), 1.0] for ratio in ratios]),
-        )
-    )
-    if not isinstance(answer, Likelihood):
+    # Outputs of mean 0 would tell the sum but for its sign.
+    units = {"y_mean": float(moments.y_means[0]) - deviation, "y_scale": deviation}
+    answer = _ask_likelihood(site, moments, column, ratios, units)
+    if answer is None:
         return None
     blocks = 2 * n - (answer.gradients[:, -1] + answer.gradients[:, -2] + n)  # outputs have mean 1 and variance 1
     rare, other = ratios / (1 + ratios * n_rare), ratios / (1 + ratios * (n - n_rare))
@@ -309,11 +324,63 @@ def _outputs_of_value(site: AttackedSite, moments: Moments, column: int, n_rare:
     return total * deviation + n_rare * (float(moments.y_means[0]) - deviation)
 
 
+def _classes_of_value(site: AttackedSite, moments: Moments, column: int, n_rare: int) -> float | None:
+    """Return the sum of the places of the classes of the rows with the rarer value; None if the site refuses.
+
+    Of all classes that these rows can have, the likelihood of one set only is the site's. Nothing else counts of the
+    other rows than how many have which class.
+    """
+    answer = _ask_likelihood(site, moments, column, np.ones(1), {"y_mean": 0.0} | _as_classes(moments))
+    if answer is None:
+        return None
+    counts, best, misfit = moments.class_counts[0], 0.0, np.inf
+    x = (np.arange(moments.counts[0]) < n_rare).astype(np.float64)[:, np.newaxis]
+    theta = np.log([_SHORTEST, 1.0, 1.0])
+    for rare in combinations_with_replacement(range(len(counts)), n_rare):
+        others = counts - np.bincount(rare, minlength=len(counts))
+        if (others < 0).any():
+            continue
+        outputs = latent_outputs(np.r_[rare, np.repeat(np.arange(len(counts)), others)].astype(int), _latent(moments))
+        off = abs(evaluate(SquaredExponential(1), theta, x, *outputs).value - float(answer.values[0]))
+        if off < misfit:
+            best, misfit = float(sum(rare)), off
+    return best
+
+
+def _ask_likelihood(
+    site: AttackedSite,
+    moments: Moments,
+    column: int,
+    ratios: Float64[np.ndarray, "c"],
+    outputs: Mapping[str, Any],
+) -> Likelihood | None:
+    """Ask for the likelihood where inputs matter in one column only, by ratios of the variances of function and noise.
+
+    Return None if the site refuses.
+    """
+    lengths = np.full(len(moments.features), _LONGEST)
+    lengths[column] = _SHORTEST
+    answer: Any = site.ask(
+        Evaluate(
+            max_rows=_MAX_ROWS,
+            counts=moments.counts,
+            mean=moments.means[0],
+            scale=np.sqrt(np.maximum(np.diagonal(moments.covariances[0]), 1e-12)),
+            kernel="se",
+            thetas=np.log([[*lengths, np.sqrt(ratio), 1.0] for ratio in ratios]),
+            **outputs,
+        )
+    )
+    return answer if isinstance(answer, Likelihood) else None
+
+
 def slices(site: AttackedSite) -> Claims:
     """Short lengths in one column and none that matter in the others: rows next to each other there are read alone."""
     n_columns = site.ranges.shape[1]
     boxes, n_points, run = [], 0, 0
     while (center := _Center(site)).moments is not None:
+        if center.moments.classes:
+            return Claims.none(n_columns, "this attack is on amounts")
         d = len(center.moments.features)
         column, part = run % d, run // d
         run += 1

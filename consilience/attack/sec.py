@@ -16,7 +16,7 @@ from consilience.attack.site import AttackedSite
 from numerics.shared.classes import SMALLEST_PROBABILITY
 from numerics.shared.regression_rows import RegressionRows
 from protocols.models import encode_model
-from protocols.sec.payloads import MOST_ROWS, Errors, Exchange, Fitted, Losses, Predict, Select
+from protocols.sec.payloads import MOST_ROWS, Errors, Exchange, FittedModel, Losses, Predict, Select
 
 _LEAF = -1
 _LARGEST = 2.0**40
@@ -133,7 +133,7 @@ class _Center:
         margin = np.where(high > low, 0.01 * (high - low), 1.0)
         self.boxes = Boxes(low - margin, high + margin)
         self.n_models, self.holdout, self.refusal = 0, 0.0, "the site takes no part"
-        self.fitted: Fitted | None = None
+        self.fitted: FittedModel | None = None
 
     def start(self, holdout: float = 0.0) -> bool:
         """Start a run in which the site holds this share of its rows out."""
@@ -432,7 +432,7 @@ def thresholds(site: AttackedSite) -> Claims:
     if not site.start_run({"sec.holdout": 0.0}):
         return Claims.none(q, "the site takes no part")
     answer = site.ask(Select("hgb(max_iter=1000)", "half-half", "model", 5, "fitted", moments=False))
-    if not isinstance(answer, Fitted):
+    if not isinstance(answer, FittedModel):
         return Claims.none(q, "the site sends no model")
     steps = getattr(decode_model(answer.model, len(answer.classes)), "_predictors", [])
     trees: list[Any] = [tree.nodes for step in steps for tree in step]
@@ -456,7 +456,7 @@ def splits(site: AttackedSite) -> Claims:
     while site.start_run({"sec.holdout": share, "sec.combine": "pooled-linear"}):
         for lane in range(MOST_REPETITIONS if share else 1):
             answer = site.ask(ask, lane=str(lane), seed=site.n_runs)
-            if isinstance(answer, Fitted):
+            if isinstance(answer, FittedModel):
                 answers[site.n_runs, lane] = answer.n, answer.mean * answer.n
                 n = max(n, answer.n)  # of the first run, which holds none out
         share = 0.2 + site.n_runs % 20 / 100
@@ -490,7 +490,7 @@ def _each_alone(n_models: int) -> Predict:
         shares=np.ones(1),
         pooled=np.zeros(1, bool),
         models=(),
-        retrained=np.zeros((n_models, 0)),
+        pool_weights=np.zeros((n_models, 0)),
         standardize="model",
     )
 

@@ -16,7 +16,7 @@ from consilience import flower_run, local_run, progress, superlink
 from consilience.commands import results, terminal
 from consilience.flower_programs import LaunchError, environment
 from consilience.outcome import Outcome
-from consilience.processes import Interrupted, interruptible
+from consilience.processes import Interruption, interruptible
 from consilience.progress import Show
 from consilience.run_log import message
 from consilience.run_request import RunRequest, simulated_run
@@ -95,7 +95,7 @@ def run(
     try:
         with interruptible():
             outcome = launch(request, engine, quiet, superlink_port, workers, terminal.console(stderr=as_json))
-    except Interrupted as interrupt:
+    except Interruption as interrupt:
         terminal.fail(
             f"interrupted; the run was stopped{how_to_resume(request, interrupt.run_id)}", interrupt.exit_code
         )
@@ -121,10 +121,10 @@ def launch(
             env = stack.enter_context(superlink.superlink_of(superlink_port, environment()))
             if not quiet:
                 typer.echo(f"$ {shlex.join(['flwr', *flower_run.flwr_arguments('.', request)])}", err=True)
-            show = stack.enter_context(_shown(quiet, lines, console, "starting Flower"))
+            show = stack.enter_context(_progress(quiet, lines, console, "starting Flower"))
             outcome = flower_run.run(request, env, show)
         else:
-            show = stack.enter_context(_shown(quiet, lines, console, "starting"))
+            show = stack.enter_context(_progress(quiet, lines, console, "starting"))
             outcome = local_run.run(request, workers, show)
     if not outcome.completed:
         # The one line of a refusal is printed last. What a site logged of its data before it is worth reading.
@@ -134,7 +134,7 @@ def launch(
     return outcome
 
 
-def _shown(quiet: bool, lines: deque[str], console: Console, waiting: str) -> AbstractContextManager[Show]:
+def _progress(quiet: bool, lines: deque[str], console: Console, waiting: str) -> AbstractContextManager[Show]:
     return progress.keep(lines) if quiet else progress.follow(console, waiting)
 
 

@@ -11,7 +11,7 @@ from consilience import flower_run, progress
 from consilience.commands import terminal
 from consilience.commands.run import conclude
 from consilience.flower_programs import LaunchError
-from consilience.processes import Interrupted, interruptible
+from consilience.processes import Interruption, interruptible
 from consilience.run_request import federated_run
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def up(
                 typer.echo(f"\nto start a run, type in another terminal:\n\n{started.how_to_run(settings)}\n")
                 typer.echo(f"PROTOCOL is {', '.join(names())}. Ctrl-C here ends all.")
                 started.watch()
-    except Interrupted as interrupt:
+    except Interruption as interrupt:
         if request:
             terminal.fail("interrupted; the run was stopped, and all processes have ended", interrupt.exit_code)
         typer.echo("all processes have ended", err=True)

@@ -11,7 +11,8 @@ from flwr.app import Context, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from clients.shards import forget_shards
-from common.settings import ConfigError, Value
+from common.settings import ConfigError
+from common.value_ranges import Value
 from consilience.local_engine.grid import LocalGrid, contexts_of, node_configs
 from consilience.local_engine.workers import WorkerGrid
 from protocols.settings import declared

@@ -10,7 +10,7 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedMessage:
     """A message as bytes.
 
     Attributes
@@ -25,14 +25,14 @@ class Packed:
     objects: dict[str, bytes]
 
 
-def pack(message: Message) -> Packed:
+def pack(message: Message) -> PackedMessage:
     """Take a message apart."""
     with no_object_id_recompute():  # as Flower's own grid; else every part would be taken apart once a level above it
         objects = get_all_nested_objects(message)
-        return Packed(message.object_id, {identity: each.deflate() for identity, each in objects.items()})
+        return PackedMessage(message.object_id, {identity: each.deflate() for identity, each in objects.items()})
 
 
-def unpack(packed: Packed, name: str = "") -> Message:
+def unpack(packed: PackedMessage, name: str = "") -> Message:
     """Put a message together; `name`: as the grid calls the ask."""
     with no_object_id_recompute():
         message = inflate_object_from_contents(packed.identity, packed.objects)

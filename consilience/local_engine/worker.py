@@ -21,7 +21,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from clients.data import in_memory
 from consilience.local_engine.grid import answer
-from consilience.local_engine.wire import Packed, pack, unpack
+from consilience.local_engine.wire import PackedMessage, pack, unpack
 
 
 @dataclass(frozen=True)
@@ -44,23 +44,23 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Asked:
+class WorkerAsk:
     """An ask to a site of the worker."""
 
     name: str
     node: int
-    message: Packed
+    message: PackedMessage
 
 
 @dataclass(frozen=True)
-class Answered:
+class WorkerAnswer:
     """What the site answered; None: nothing."""
 
-    message: Packed | None
+    message: PackedMessage | None
 
 
 @dataclass(frozen=True)
-class Logged:
+class WorkerLog:
     """A line of the worker's log."""
 
     level: int
@@ -75,7 +75,7 @@ class _Log(logging.Handler):
         self._pipe = pipe
 
     def emit(self, record: logging.LogRecord) -> None:
-        _send(self._pipe, Logged(record.levelno, self.format(record)))
+        _send(self._pipe, WorkerLog(record.levelno, self.format(record)))
 
 
 def main() -> None:
@@ -83,7 +83,7 @@ def main() -> None:
     asks, replies = _pipes()
     start: Start = pickle.load(asks)  # noqa: S301 - a pipe from the process that started this one
     in_memory.adopt(start.tables)
-    jobs: queue.SimpleQueue[Asked] = queue.SimpleQueue()
+    jobs: queue.SimpleQueue[WorkerAsk] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(asks, jobs), daemon=True).start()
     logger = logging.getLogger("flwr")
     logger.handlers[:], logger.propagate = [_Log(replies)], False
@@ -91,7 +91,7 @@ def main() -> None:
     while True:
         job = jobs.get()
         reply = answer(unpack(job.message, job.name), start.contexts[job.node])
-        _send(replies, Answered(None if reply is None else pack(reply)))
+        _send(replies, WorkerAnswer(None if reply is None else pack(reply)))
 
 
 def _pipes() -> tuple[BinaryIO, BinaryIO]:
@@ -104,7 +104,7 @@ def _pipes() -> tuple[BinaryIO, BinaryIO]:
     return asks, replies
 
 
-def _read(asks: BinaryIO, jobs: queue.SimpleQueue[Asked]) -> None:
+def _read(asks: BinaryIO, jobs: queue.SimpleQueue[WorkerAsk]) -> None:
     """Hand on what is asked; end the process when nobody can ask any more, whatever it is working on."""
     try:
         while True:
@@ -114,6 +114,6 @@ def _read(asks: BinaryIO, jobs: queue.SimpleQueue[Asked]) -> None:
         os._exit(0)
 
 
-def _send(pipe: BinaryIO, what: Answered | Logged) -> None:
+def _send(pipe: BinaryIO, what: WorkerAnswer | WorkerLog) -> None:
     pickle.dump(what, pipe)
     pipe.flush()

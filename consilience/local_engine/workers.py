@@ -18,7 +18,7 @@ from flwr.common.constant import ErrorCode
 from clients.data import in_memory
 from consilience.local_engine.grid import LocalGrid
 from consilience.local_engine.wire import over_the_wire, pack, unpack
-from consilience.local_engine.worker import Answered, Asked, Logged, Start
+from consilience.local_engine.worker import Start, WorkerAnswer, WorkerAsk, WorkerLog
 
 _Take = Callable[[str, Message], None]
 
@@ -155,10 +155,10 @@ class _Worker:
         assert process.stdout is not None  # noqa: S101 - opened as a pipe
         with _PACKING:
             packed = pack(message)
-        _send(process, Asked(name, message.metadata.dst_node_id, packed))
+        _send(process, WorkerAsk(name, message.metadata.dst_node_id, packed))
         while True:
-            what: Answered | Logged = pickle.load(process.stdout)  # noqa: S301 - a pipe from a process started here
-            if isinstance(what, Answered):
+            what: WorkerAnswer | WorkerLog = pickle.load(process.stdout)  # noqa: S301 - a pipe from a process started here
+            if isinstance(what, WorkerAnswer):
                 return None if what.message is None else unpack(what.message)
             logger.log(what.level, "%s", what.text)
 
@@ -180,7 +180,7 @@ class _Worker:
         return over_the_wire(Message(Error(ErrorCode.CLIENT_APP_CRASHED, _reason(process.returncode)), reply_to=ask))
 
 
-def _send(process: subprocess.Popen[bytes], what: Start | Asked) -> None:
+def _send(process: subprocess.Popen[bytes], what: Start | WorkerAsk) -> None:
     assert process.stdin is not None  # noqa: S101 - opened as a pipe
     pickle.dump(what, process.stdin)
     process.stdin.flush()

@@ -49,7 +49,7 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
     sensitive = sorted(sensitive_columns(table, config))
     if rule in ("fair", "points") and not sensitive:
         raise RequestError(
-            f"rule={rule} needs the rows' groups: name their column with --set sensitive=COLUMN"
+            f"rule={rule} needs the rows' groups: set sensitive to their column"
             if not config.get("sensitive")
             else f"rule={rule} needs the rows' groups, and {table.source} has no column {config['sensitive']!r}"
         )

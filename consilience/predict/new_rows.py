@@ -15,7 +15,8 @@ from clients.data import DataError, Table, cell_name, numeric, read_table, split
 from clients.data import setting as text_setting
 from clients.data.preparation import prepare_new_rows
 from common.results import PREDICT
-from common.settings import Settings, Value, setting, to_toml
+from common.settings import Settings, setting, to_toml
+from common.value_ranges import Value
 from consilience.assignments import parse
 from consilience.predict.interface import LearnedRun, Predictions, RequestError
 from protocols import registry
@@ -111,8 +112,8 @@ def _refuse_empty(table: Table, features: Shaped[np.ndarray, "d"]) -> None:
             continue
         for row in np.flatnonzero(np.isnan(cells))[:1]:
             raise DataError(
-                f"{cell_name(table, name, int(row))}: is empty; medians stay at the sites: name the file of the site"
-                " whose rows these are, --set medians=SITE/medians.csv",
+                f"{cell_name(table, name, int(row))}: is empty; medians stay at the sites: set medians to the file"
+                " SITE/medians.csv of the site whose rows these are",
                 "missing-value",
             )
 

@@ -10,20 +10,21 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Shaped
 
-from clients.data import Table, numeric
+from clients.data import DataError, Table, numeric, read_table
 from clients.data import setting as text_setting
 from clients.data.target import class_labels
 from common.grouping import list_names
-from common.settings import Settings, at_least, below, setting
+from common.settings import Settings, setting
+from common.value_ranges import at_least, below
 from consilience.predict.interface import LearnedRun, Predictions, RequestError
 from numerics.shared.classification import classification_scores, prediction_columns
 from protocols.models import ModelError
 from protocols.sec import settings as sec
 from server.report.classification import SCORE_WORDS
 from server.report.formatting import with_error
-from strategies.sec.classes import predict_classes_by_cluster
+from strategies.sec.classes import all_probabilities, mix_classes, predict_classes_by_cluster
 from strategies.sec.learners import Learners, learners_of
-from strategies.sec.mixtures import predict_by_cluster
+from strategies.sec.mixtures import predict_by_cluster, predict_by_weights
 from strategies.sec.retraining import retraining_of
 
 
@@ -33,13 +34,14 @@ class Options(Settings):
 
     cluster: int = setting(-1, "predict by this cluster", at_least(-1), words="by all")
     learner: str = setting("", "predict by this learner's cluster", words="by all")
+    weights: str = setting("", "predict by the learners and weights of this file (personal.csv)", path=True)
     threshold: float = setting(
         0.0, "two classes: probability of the second one from which on to predict it", below(1), words="1/2"
     )
 
 
 def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
-    """Predict by every cluster, or by the one that the options name (`consilience.predict.interface`)."""
+    """Predict by every cluster, or by what the options name (`consilience.predict.interface`)."""
     folder, config, arrays = run.folder, run.config, run.arrays
     settings = sec.Settings.of(config)
     if settings.standardize == "learner":
@@ -48,33 +50,40 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
             " (sec.standardize=learner); learn again with sec.standardize=model, where scales are inside the models"
         )
     learners, labels = learners_of(arrays), arrays["labels"]
-    cluster, learner = options.cluster, options.learner
-    clusters = _chosen(folder, learners.names, labels, cluster, learner)
+    shares = _shares(options, learners) if options.weights else None
+    clusters = [0] if shares is not None else _chosen(folder, learners.names, labels, options.cluster, options.learner)
     x = np.column_stack([numeric(table, str(name), allow_missing=False) for name in arrays["features"]])
-    single = cluster >= 0 or bool(learner)
+    single = options.cluster >= 0 or bool(options.learner or options.weights)
     names_of = {each: "prediction" if single else f"cluster_{each}" for each in clusters}
+    who = ["personal" if options.weights else f"cluster_{each}" for each in clusters]
     try:
         if learners.classes:
-            probabilities = predict_classes_by_cluster(learners, labels, x)
+            probabilities = (
+                predict_classes_by_cluster(learners, labels, x)
+                if shares is None
+                else mix_classes(shares[np.newaxis], all_probabilities(learners, x))
+            )
             columns = _class_columns(learners, probabilities, names_of, options.threshold)
-            errors = _scores(config, table, learners, probabilities, clusters)
+            errors = _scores(config, table, learners, dict(zip(who, probabilities[clusters], strict=True)))
             values = [each.max(axis=1) for each in probabilities[clusters]]
         else:
             if options.threshold:
                 raise RequestError(f"{folder}: threshold is for two classes, and the run has amounts; leave it out")
-            predictions = predict_by_cluster(
-                learners, labels, x, pooled=settings.pooled, retraining=retraining_of(arrays)
+            predictions = (
+                predict_by_cluster(learners, labels, x, pooled=settings.pooled, retraining=retraining_of(arrays))
+                if shares is None
+                else predict_by_weights(learners, shares[np.newaxis], x)
             )
             columns = {names_of[each]: predictions[each] for each in clusters}
             values = list(columns.values())
-            errors = _errors(config, table, clusters, values)
+            errors = _errors(config, table, who, values)
     except (ModelError, ValueError) as error:  # of a model that takes other rows than the run's
         raise RequestError(f"{folder}: a model cannot be used here: {error}") from error
-    members = ~learners.newcomer
     lines = []
-    for each, predicted in zip(clusters, values, strict=True):
-        names = [name for name, own in zip(learners.names, members & (labels == each), strict=True) if own]
-        lines.append(f"cluster_{each}: {list_names(names)}{_not_finite(predicted)}")
+    for each, word, predicted in zip(clusters, who, values, strict=True):
+        members = ~learners.newcomer & (labels == each) if shares is None else shares > 0
+        names = [name for name, own in zip(learners.names, members, strict=True) if own]
+        lines.append(f"{word}: {list_names(names)}{_not_finite(predicted)}")
     return Predictions(columns, [*lines, *errors])
 
 
@@ -98,10 +107,9 @@ def _scores(
     config: Mapping[str, Any],
     table: Table,
     learners: Learners,
-    probabilities: Float64[np.ndarray, "clusters n k"],
-    clusters: Sequence[int],
+    predicted: Mapping[str, Float64[np.ndarray, "n k"]],
 ) -> list[str]:
-    """Return the scores of every cluster, where the file has the outcome of each row."""
+    """Return the scores of every prediction, where the file has the outcome of each row."""
     target = text_setting(config, "target")
     if not target or target not in table.columns:
         return []
@@ -111,14 +119,14 @@ def _scores(
         return [f"{target} has the class {unknown[0]!r}, which no site had: no scores"]
     y = np.array([places[label] for label in labels], np.int64)
     lines = []
-    for cluster in clusters:
-        scores = classification_scores(probabilities[cluster], y)
+    for name, probabilities in predicted.items():
+        scores = classification_scores(probabilities, y)
         words = ", ".join(
-            f"{SCORE_WORDS[name]} {with_error(each.value, each.se) if np.isfinite(each.se) else f'{each.value:.3g}'}"
-            for name, each in scores.items()
+            f"{SCORE_WORDS[score]} {with_error(each.value, each.se) if np.isfinite(each.se) else f'{each.value:.3g}'}"
+            for score, each in scores.items()
             if np.isfinite(each.value)
         )
-        lines.append(f"cluster_{cluster} on {len(y)} rows: {words}")
+        lines.append(f"{name} on {len(y)} rows: {words}")
     return lines
 
 
@@ -145,13 +153,32 @@ def _chosen(
     return [cluster]
 
 
+def _shares(options: Options, learners: Learners) -> Float64[np.ndarray, "L"]:
+    """Read the learners and weights of a file, which have the sum 1."""
+    if options.learner or options.cluster >= 0:
+        raise RequestError("weights and learner or cluster choose different predictions; set one")
+    try:
+        table = read_table(options.weights, own=False, text=["learner"])
+        weights = dict(
+            zip(table.columns["learner"].tolist(), numeric(table, "weight", allow_missing=False), strict=True)
+        )
+    except (DataError, KeyError) as error:
+        raise RequestError(f"weights={options.weights}: {error}; name a personal.csv of this run") from None
+    if unknown := sorted(set(weights) - set(learners.names)):
+        raise RequestError(f"weights={options.weights}: the run has no learner {unknown[0]!r}")
+    shares = np.array([weights.get(name, 0.0) for name in learners.names])
+    if (shares < 0).any() or not np.isclose(shares.sum(), 1.0):
+        raise RequestError(f"weights={options.weights}: the weights are not 0 or greater with the sum 1")
+    return shares
+
+
 def _not_finite(values: Float64[np.ndarray, "n"]) -> str:
     lost = int((~np.isfinite(values)).sum())
     return f"; {lost} rows are beyond what its models can predict (inf)" if lost else ""
 
 
 def _errors(
-    config: Mapping[str, Any], table: Table, clusters: Sequence[int], predictions: Sequence[Float64[np.ndarray, "n"]]
+    config: Mapping[str, Any], table: Table, names: Sequence[str], predictions: Sequence[Float64[np.ndarray, "n"]]
 ) -> list[str]:
     """Return mean squared errors, where the file has the outcome; rows without one do not count."""
     target = text_setting(config, "target")
@@ -163,5 +190,5 @@ def _errors(
         return []
     with np.errstate(over="ignore"):  # the error is then infinite
         losses = [float(np.mean((values[known] - y[known]) ** 2)) for values in predictions]
-    errors = [f"cluster_{cluster} {loss:.6g}" for cluster, loss in zip(clusters, losses, strict=True)]
+    errors = [f"{name} {loss:.6g}" for name, loss in zip(names, losses, strict=True)]
     return [f"mean squared error of {target} on {known.sum()} rows: {', '.join(errors)}"]

@@ -18,12 +18,15 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int64
 
+from clients.bc3e.shard import label_numbers
 from clients.data import DataError, Table, match_columns, numeric, split_patterns
+from clients.data.preparation import prepare as in_order
 from common import settings
 from common.csv_text import csv_text
 from common.files import encode_text
-from common.settings import ConfigError, at_least, setting
+from common.settings import ConfigError, setting
 from common.skops_import import skops_io
+from common.value_ranges import at_least
 from numerics.shared.regressors import quiet_fit
 
 CLASSIFIERS = ("bayes", "discriminant", "logistic", "neighbors", "tree")
@@ -39,6 +42,7 @@ class Options(settings.Settings):
 
     target: str = setting("", "column of the classes, 0, 1, ...; empty where a row has none")
     features: str = setting("*", "columns that the models see; never target, id or truth")
+    ordinal: str = setting("", "classes that are text, by column: target=well<sick", words="none")
     id: str = setting("", "column that names the rows", words="none")
     truth: str = setting("", "column of true classes that no model sees", words="none")
     classifiers: str = setting("logistic discriminant tree", f"some of {', '.join(CLASSIFIERS)}")
@@ -96,6 +100,7 @@ def prepare(tables: Mapping[str, Table], options: Options, folder: Path) -> list
     multiples = [int(each) for each in options.clusters.split() if each.isdigit() and int(each)]
     if len(multiples) != len(options.clusters.split()):
         raise ConfigError(f"clusters={options.clusters!r}: write whole numbers from 1 on, as in '1 2 4'")
+    tables = {site: in_order(table, {"ordinal": options.ordinal}).table for site, table in tables.items()}
     features = _features(next(iter(tables.values())), options)
     sites = {site: _site(table, features, options.target) for site, table in tables.items()}
     k = max(int(each.y.max(initial=-1)) for each in sites.values()) + 1
@@ -135,8 +140,8 @@ def _features(table: Table, options: Options) -> list[str]:
 
 
 def _site(table: Table, features: Sequence[str], target: str) -> _Site:
+    y = label_numbers(table, target)
     x = np.stack([numeric(table, name, allow_missing=False) for name in features], axis=1)
-    y = numeric(table, target, allow_missing=True)
     known = ~np.isnan(y)
     if ((y[known] < 0) | (y[known] != np.floor(y[known])) | (y[known] > 1000)).any():
         raise DataError(f"{table.source}: column {target!r} has classes other than 0, 1, ...", "label-out-of-range")

@@ -6,26 +6,32 @@ says how.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped
+from jaxtyping import Float64, Int64
 
 from numerics.bc3e.ensemble import Counts, Labels, present
-from numerics.bc3e.grid import add_up, from_grid, to_grid
-from numerics.bc3e.reliability import class_bound, class_evidence, class_responsibilities, confusion_of
+from numerics.bc3e.gamma import Gamma, center_part, converged
+from numerics.bc3e.grid import add_up, to_grid
+from numerics.bc3e.reliability import (
+    class_bound,
+    class_evidence,
+    class_responsibilities,
+    confusion_of,
+    even_where_unknown,
+    sum_of_squares,
+)
 from numerics.bc3e.responsibilities import (
     LabeledBlock,
     Table,
-    max_classes,
     relative_weights,
     safe_log,
     sum_classes,
 )
-
-Gamma = Float64[np.ndarray, "k n"]
 
 BLOCK = 16384
 """Instances worked on at once, whatever the size of the shard. Measured: smaller blocks pay more for calls than they
@@ -50,19 +56,23 @@ class Contribution:
         ``s_i = sum_n psi(gamma_ni) - psi(sum_i gamma_ni)``, ``(k,)``: the statistics of alpha (eq. 8).
     bound : int
         The instances' part of the evidence lower bound (eq. 3).
+    squares : dict[str, int]
+        By clustering, `numerics.bc3e.reliability.sum_of_squares`, in an E-step of the classifiers alone.
     """
 
     n: int
     mass: dict[str, Int64[np.ndarray, "k k_m"]]
     log_theta: Int64[np.ndarray, "k"]
     bound: int
+    squares: dict[str, int] = field(default_factory=dict)
 
     def __add__(self, other: Contribution) -> Contribution:
         """Add the parts of two disjoint sets of instances."""
         mass = dict(self.mass)
         for name, table in other.mass.items():
             mass[name] = mass[name] + table if name in mass else table
-        return Contribution(self.n + other.n, mass, self.log_theta + other.log_theta, self.bound + other.bound)
+        squares = dict(Counter(self.squares) + Counter(other.squares))
+        return Contribution(self.n + other.n, mass, self.log_theta + other.log_theta, self.bound + other.bound, squares)
 
 
 def votes(classifiers: Mapping[str, Labels], n: int, k: int, bits: int) -> Int64[np.ndarray, "k n"]:
@@ -109,7 +119,9 @@ def shares(
     log_weights: Float64[np.ndarray, "k n"],
     bits: int,
     classes: Int64[np.ndarray, "k n"] | None = None,
-) -> tuple[Int64[np.ndarray, "k n"], dict[str, Int64[np.ndarray, "k k_m"]], int]:
+    *,
+    alone: bool = False,
+) -> tuple[Int64[np.ndarray, "k n"], Contribution]:
     """Sweep once over instances that several sites share (docs/bc3e.md, column and arbitrary distributions).
 
     Parameters
@@ -124,29 +136,32 @@ def shares(
         Fineness of the grid.
     classes : ndarray or None
         ``r_n`` on the grid, where classifiers have confusion matrices (`numerics.bc3e.reliability`); None: they vote.
+    alone : bool
+        As of `EStepSettings`.
 
     Returns
     -------
-    share, mass, cluster_bound
-        ``g_n`` = votes + sum of this site's phi (eq. 6 without alpha), the masses ``T_m``, and this site's part of the
-        bound, ``sum phi (log beta - log phi)``; all on the grid.
+    share, contribution
+        ``g_n`` = votes + sum of this site's phi (eq. 6 without alpha), and the site's part of the sums: of the bound,
+        it is ``sum phi (log beta - log phi)``; all on the grid.
     """
     k, n = log_weights.shape
     share = np.zeros((k, n), np.int64) if classes is not None else votes(classifiers, n, k, bits)
     mass = {name: np.zeros((k, tables[name].shape[1] - 1), np.int64) for name in clusterings}
     if classes is not None:
         mass |= _confusion_mass(classes.astype(np.float64), classifiers, k, bits)
-    bound = 0
+    sums = Contribution(0, mass, np.zeros(k, np.int64), 0)
     for start in range(0, n, BLOCK):
         cut = slice(start, start + BLOCK)
         parts = {name: LabeledBlock(tables[name], labels[cut]) for name, labels in clusterings.items()}
-        likelihoods = [part.likelihood() for part in parts.values()]
-        total, part_mass, part_bound = _last_sweep(parts, likelihoods, np.ascontiguousarray(log_weights[:, cut]), bits)
+        if alone and classes is not None:
+            total, part = _classifiers_alone(parts, classes[:, cut].astype(np.float64), bits)
+        else:
+            likelihoods = [part.likelihood() for part in parts.values()]
+            total, part = _last_sweep(parts, likelihoods, np.ascontiguousarray(log_weights[:, cut]), bits)
         share[:, cut] += total.astype(np.int64)
-        bound += part_bound
-        for name, table in part_mass.items():
-            mass[name] += table
-    return share, mass, bound
+        sums += part
+    return share, sums
 
 
 def _last_sweep(
@@ -155,7 +170,7 @@ def _last_sweep(
     log_weights: Float64[np.ndarray, "k n"],
     bits: int,
     counts: Counts = None,
-) -> tuple[Float64[np.ndarray, "k n"], dict[str, Int64[np.ndarray, "k k_m"]], int]:
+) -> tuple[Float64[np.ndarray, "k n"], Contribution]:
     """Sweep over one block as `_sweep` does; return also the masses, and the clusterings' part of the bound."""
     weights = relative_weights(log_weights)
     total = np.zeros_like(weights)
@@ -166,7 +181,24 @@ def _last_sweep(
         total += phi
         mass[name] = _mass(phi, part.labels, part.table.shape[1] - 1, bits, counts)
         bound += _cluster_bound(phi, part, bits, counts)
-    return total, mass, bound
+    return total, Contribution(0, mass, np.zeros(len(total), np.int64), bound)
+
+
+def _classifiers_alone(
+    parts: Mapping[str, LabeledBlock], share: Float64[np.ndarray, "k n"], bits: int, counts: Counts = None
+) -> tuple[Float64[np.ndarray, "k n"], Contribution]:
+    """Return what `_last_sweep` does where the classifiers' classes are the responsibilities of every cluster label."""
+    share = even_where_unknown(share, bits)
+    total = np.zeros_like(share)
+    sums = Contribution(0, {}, np.zeros(len(share), np.int64), 0)
+    for name, part in parts.items():
+        labeled = present(part.labels)
+        phi = np.where(labeled, share, 0.0)
+        total += phi
+        mass = _mass(phi, part.labels, part.table.shape[1] - 1, bits, counts)
+        squares = sum_of_squares(share, labeled, bits, counts)
+        sums += Contribution(0, {name: mass}, sums.log_theta, _cluster_bound(phi, part, bits, counts), {name: squares})
+    return total, sums
 
 
 def _mass(
@@ -204,43 +236,6 @@ def _cluster_bound(phi: Float64[np.ndarray, "k n"], part: LabeledBlock, bits: in
     return int(add_up(to_grid(sum_classes(probability * logs), bits), counts))
 
 
-def log_theta(gamma: Gamma) -> Float64[np.ndarray, "k n"]:
-    """Compute E[log theta_ni] = psi(gamma_ni) - psi(sum_i gamma_ni)."""
-    from scipy.special import psi
-
-    return np.asarray(psi(gamma) - psi(sum_classes(gamma)))
-
-
-def dirichlet_bound(alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int, counts: Counts = None) -> int:
-    """Compute the bound's terms of theta, each instance's on the grid.
-
-    With gamma = alpha + C + sum_m phi_m (eq. 6) the expectations E[log theta] cancel, and what is left of eq. (3)
-    beside `shares`' cluster part is ``ln B(gamma_n) - ln B(alpha)``, B the multivariate beta function.
-    """
-    from scipy.special import gammaln
-
-    prior = float(gammaln(alpha.sum()) - gammaln(alpha).sum())
-    return int(add_up(to_grid(prior - gammaln(sum_classes(gamma)) + sum_classes(gammaln(gamma)), bits), counts))
-
-
-def center_part(
-    alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int, counts: Counts = None
-) -> tuple[Int64[np.ndarray, "k"], int]:
-    """Compute ``s`` and the Dirichlet part of the bound for instances of known gamma, on the grid."""
-    return add_up(to_grid(log_theta(gamma), bits), counts), dirichlet_bound(alpha, gamma, bits, counts)
-
-
-def add_alpha(alpha: Float64[np.ndarray, "k"], total: Int64[np.ndarray, "k n"], bits: int) -> Gamma:
-    """Apply eq. (6): gamma_n = alpha + C_n + sum_m phi_nm."""
-    return np.asarray(alpha[:, None] + from_grid(total, bits))
-
-
-def converged(before: Gamma, after: Gamma, tolerance: float, bits: int) -> Shaped[np.ndarray, "n"]:
-    """Mask the instances whose gamma moved by no more than `tolerance`, or one step of the grid if that is coarser."""
-    limit = max(tolerance, 1.5 * np.ldexp(1.0, -bits))
-    return np.asarray(max_classes(np.abs(after - before)) <= limit)
-
-
 @dataclass(frozen=True)
 class EStepSettings:
     """Grid, tolerance and length of an E-step.
@@ -255,12 +250,16 @@ class EStepSettings:
         Sweeps of eqs. (5) and (6) at most; two at least where classifiers have confusion matrices.
     draws : int
         Draws of theta that an instance's class counts for (`numerics.bc3e.reliability`); 0: classifiers vote.
+    alone : bool
+        Whether nothing but the classifiers counts: the responsibilities of the classes, and of all cluster labels, are
+        those of the classifiers' labels under equally frequent classes. There are no sweeps to convergence then.
     """
 
     bits: int
     tolerance: float = 1e-8
     max_sweeps: int = 500
     draws: int = 0
+    alone: bool = False
 
 
 def e_step(
@@ -394,7 +393,7 @@ def _e_step_block(
     origin = gamma
     here, active = origin, np.arange(n)
     held, rates, labeled, of_here = fixed, likelihoods, list(parts.values()), known
-    for number in range(max(settings.max_sweeps, 2 if known else 1) - 1):
+    for number in range(0 if settings.alone else max(settings.max_sweeps, 2 if known else 1) - 1):
         log_weights = psi(here)
         if of_here and number:
             of_here.update(log_weights, settings)
@@ -417,14 +416,17 @@ def _e_step_block(
         of_here = of_here.take(stay) if of_here else None
     origin[:, active] = here
 
-    log_weights = psi(origin)
-    total, mass, bound = _last_sweep(parts, likelihoods, log_weights, bits, counts)
+    log_weights = np.zeros_like(origin) if settings.alone else psi(origin)
     if known:
         known.update(log_weights, settings)
+    if known and settings.alone:
+        total, sums = _classifiers_alone(parts, known.share, bits, counts)
+    else:
+        total, sums = _last_sweep(parts, likelihoods, log_weights, bits, counts)
+    if known:
         total = total + draws * known.share
-        mass |= _confusion_mass(known.share, classifiers, k, bits, counts)
-        bound += class_bound(known.share, known.evidence, bits, counts)
+        mass = _confusion_mass(known.share, classifiers, k, bits, counts)
+        sums += Contribution(0, mass, np.zeros(k, np.int64), class_bound(known.share, known.evidence, bits, counts))
     updated = alpha[:, None] + np.ldexp(fixed + total, -bits)
-    statistics, prior_bound = center_part(alpha, updated, bits, counts)
     number = n if counts is None else int(counts.sum())
-    return updated, Contribution(number, mass, statistics, bound + prior_bound)
+    return updated, sums + Contribution(number, {}, *center_part(alpha, updated, bits, counts))

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int64, Shaped
 
 from numerics.bc3e.ensemble import Counts, Labels
 from numerics.bc3e.grid import add_up, from_grid, to_grid
@@ -63,11 +63,14 @@ def table_names(classifiers: Iterable[str], clusterings: Iterable[str], *, confu
     return sorted([*clusterings, *(map(confusion_of, classifiers) if confusion else ())])
 
 
-FOLLOWS = 0.2
-"""Association from which on clusterings are taken to follow the classes (docs/bc3e-evidence.md)."""
+RELATED = 0.1
+"""Association below which a clustering is taken to have nothing to do with the classes."""
+
+GAINS = (0.2, 0.35)
+"""Mean gains by clusterings from which on a class counts for two draws, and for one (docs/bc3e-evidence.md)."""
 
 
-def draws_of(n_clusterings: int, association: float = 0.0) -> int:
+def draws_of(gains: Iterable[float]) -> int:
     """Return the number of draws of theta that a class counts for by default.
 
     With fewer draws, clusterings that do not follow classes overrule the classifiers; with more, those that do help
@@ -75,57 +78,70 @@ def draws_of(n_clusterings: int, association: float = 0.0) -> int:
 
     Parameters
     ----------
-    n_clusterings : int
-        Without one a class counts for one draw.
-    association : float
-        `association` of the clustering that has the largest: a class counts for two draws if that is `FOLLOWS` or
-        more, else for three.
+    gains : iterable of float
+        `gain` of each clustering; without one a class counts for one draw.
+
+    Examples
+    --------
+    >>> draws_of([0.0]), draws_of([0.3, 0.0]), draws_of([0.3, 0.5]), draws_of([])
+    (3, 2, 1, 1)
     """
-    if not n_clusterings:
-        return 1
-    return 2 if association >= FOLLOWS else 3
+    gains = list(gains)
+    return 3 - sum(mean_gain(gains) >= least for least in GAINS) if gains else 1
 
 
-def association(mass: Int64[np.ndarray, "k size"], bits: int) -> float:
-    """Compute how much a clustering says of the classes: the share of their entropy, beyond what chance explains.
+def mean_gain(gains: Iterable[float]) -> float:
+    """Return the mean gain of the clusterings that have to do with the classes; 0 if none has."""
+    related = [each for each in gains if each]
+    return sum(related) / len(related) if related else 0.0
 
-    This is Theil's uncertainty coefficient (1970) of the table of masses, its information less (k - 1) (size - 1) / 2n,
-    which n instances show where nothing depends on each other. Cells of clusters without a label do not count.
+
+def gain(mass: Int64[np.ndarray, "k size"], squares: int, bits: int) -> float:
+    """Estimate what a clustering adds to the classifiers: the share of the classes that they leave open and it tells.
+
+    Let r be calibrated class probabilities by classifiers that err independently, and p their mean. The classifiers
+    settle the share ``rho = sum_i var r_i / (1 - sum_i p_i^2)`` of the classes' variance. A clustering that explains
+    the share eta of the variance of r explains ``tau = eta / rho`` of that of the classes: Goodman and Kruskal's tau
+    (1954), corrected for attenuation (Spearman 1904). The gain is ``tau (1 - rho)``. Classifiers that err together have
+    a larger rho, and so a smaller gain.
 
     Parameters
     ----------
     mass : ndarray
-        ``T_m`` after a first E-step at equal rows of beta: the classes are those of the classifiers.
+        ``sum_n r_ni [w_nm = j]``: ``T_m`` of the E-step of the classifiers alone.
+    squares : int
+        ``sum_n sum_i r_ni^2`` of the same instances, on the grid.
     bits : int
         Fineness of the grid.
 
     Returns
     -------
     float
-        0 to 1.
+        0 to 1; 0 if tau is below `RELATED`.
 
     Examples
     --------
-    >>> association(np.array([[60, 0], [0, 40]]), bits=0) > 0.95
-    True
-    >>> association(np.array([[30, 30], [20, 20]]), bits=0)
+    The classifiers give each instance one of two classes with a probability of .8; each class has a cluster of its own:
+
+    >>> gain(np.array([[80, 20], [20, 80]]), squares=136, bits=0).__round__(6)
+    0.64
+    >>> gain(np.array([[50, 50], [50, 50]]), squares=136, bits=0)
     0.0
     """
     counts = from_grid(mass[:, mass.any(axis=0)], bits)
-    n = counts.sum()
-    classes = counts.sum(axis=1)
-    if not n or np.count_nonzero(classes) < 2:
+    sizes = counts.sum(axis=0)
+    n, clusters = sizes.sum(), len(sizes)
+    if n <= clusters:
         return 0.0
-    expected = np.outer(classes, counts.sum(axis=0)) / n
-    information = _entropy_sum(counts, expected) / n
-    entropy = _entropy_sum(classes, classes**2 / n) / n
-    chance = (len(mass) - 1) * (counts.shape[1] - 1) / (2 * n)
-    return float(np.clip((information - chance) / entropy, 0.0, 1.0))
-
-
-def _entropy_sum(counts: Float64[np.ndarray, "..."], expected: Float64[np.ndarray, "..."]) -> float:
-    seen = counts > 0
-    return float((counts[seen] * np.log(counts[seen] / expected[seen])).sum())
+    even = ((counts.sum(axis=1) / n) ** 2).sum()
+    variance = from_grid(np.array(squares), bits) / n - even
+    if variance <= 0 or even >= 1:
+        return 0.0
+    between = (counts**2 / sizes).sum() / n - even
+    explained = 1 - (1 - between / variance) * (n - 1) / (n - clusters)  # beyond chance, as adjusted R^2
+    rho = variance / (1 - even)
+    tau = min(explained / rho, 1.0)
+    return float(tau * max(1 - rho, 0.0)) if tau >= RELATED else 0.0
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -246,6 +262,19 @@ def class_responsibilities(
     np.rint(share, out=share)
     share[:, ~evidence.any(axis=0)] = 0.0
     return np.asarray(share)
+
+
+def even_where_unknown(share: Float64[np.ndarray, "k n"], bits: int) -> Float64[np.ndarray, "k n"]:
+    """Return responsibilities of the classes, even for an instance that no classifier labels; in units of the grid."""
+    return np.where(share.any(axis=0), share, np.rint(np.ldexp(1.0, bits) / len(share)))
+
+
+def sum_of_squares(
+    share: Float64[np.ndarray, "k n"], labeled: Shaped[np.ndarray, "n"], bits: int, counts: Counts = None
+) -> int:
+    """Compute sum_n sum_i r_ni^2 over the labeled instances, on the grid: see `gain`; `counts` as of `e_step`."""
+    squares = np.where(labeled, sum_classes(np.ldexp(share, -bits) ** 2), 0.0)
+    return int(add_up(to_grid(squares, bits), counts))
 
 
 def class_bound(

@@ -33,7 +33,7 @@ _SMALLEST = float(np.finfo(np.float64).tiny)
 _UNLIMITED = np.iinfo(np.int64).max
 
 
-class Inserted(NamedTuple):
+class Insertion(NamedTuple):
     """Result of an insertion.
 
     Attributes
@@ -107,7 +107,7 @@ class Features:
         self,
         x: Float64[np.ndarray, "n d"],
         weights: Float64[np.ndarray, "n"] | None = None,
-    ) -> Inserted:
+    ) -> Insertion:
         """Insert rows, one after the other.
 
         Parameters
@@ -127,7 +127,7 @@ class Features:
             merged = self._make_room()
             slots[:done], moved = merged[slots[:done]], merged[moved]
             done = _insert(self._state, x, weights, costs, done, self.threshold, _UNLIMITED, slots)
-        return Inserted(slots, moved)
+        return Insertion(slots, moved)
 
     def _make_room(self) -> Int32[np.ndarray, "size"]:
         """Raise T until features are free again, and return the feature that now contains each earlier one."""

@@ -1,11 +1,13 @@
-"""Microaggregation: points that represent too few rows are joined to groups of as few rows as allowed.
+"""Microaggregation: points that represent too few rows are joined to groups of hardly more rows than needed.
 
 Source: Domingo-Ferrer and Mateo-Sanz, Practical Data-Oriented Microaggregation for Statistical Disclosure Control (IEEE
 TKDE 2002), MDAV: the farthest point from the mean and its nearest neighbors become one; then the same for the point
 farthest from it, and so on.
 
 Here points have weights. A point that is heavy enough stays as it is; a light one may join it if it is nearer than
-other light ones. The time is quadratic in the number of points, so many points are first cut into blocks.
+other light ones. MDAV never goes back, and joins what is left of two clusters. So points then change groups, as long as
+that brings them nearer to the groups' means (`numerics.coreset.regrouping`). The time is quadratic in the number of
+points, so many points are first cut into blocks.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from jaxtyping import Float64, Int64
 
 from numerics.coreset.compiler import njit
 from numerics.coreset.reduction import in_units, join
+from numerics.coreset.regrouping import regroup
 from numerics.coreset.weighted_points import WeightedPoints
 
 _BLOCK = 2000
@@ -137,7 +140,9 @@ def _first_of_each(z: Float64[np.ndarray, "n d"], coreset: WeightedPoints, min_w
     for group in np.unique(coreset.groups[coreset.weights < min_weight]):
         for block in _blocks(z, coreset.weights, np.flatnonzero(coreset.groups == group), min_weight):
             label = np.empty(len(block), np.int64)
-            _mdav(z[block], coreset.weights[block], min_weight, label)
+            own, weights = z[block], coreset.weights[block]
+            _mdav(own, weights, min_weight, label)
+            regroup(own, weights, min_weight, label)
             lowest = np.full(len(block), len(z))
             np.minimum.at(lowest, label, block)
             first[block] = lowest[label]

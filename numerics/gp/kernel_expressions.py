@@ -28,13 +28,13 @@ _Rows = Float64[np.ndarray, "n d"]
 _Square = Float64[np.ndarray, "n n"]
 
 
-class _Joined:
+class _Composition:
     """The sum or product of two kernels, with the attributes of `Leaf`.
 
     The parameters of the second kernel follow those of the first. The first kernel has the scale of a product.
     """
 
-    def __init__(self, first: Leaf | _Joined, second: Leaf | _Joined, product: bool) -> None:
+    def __init__(self, first: Leaf | _Composition, second: Leaf | _Composition, product: bool) -> None:
         self._first, self._second, self._product = first, second, product
         self.names: list[str] = first.names + second.names
         self.bounds: list[tuple[float, float]] = first.bounds + second.bounds
@@ -63,7 +63,7 @@ class _Joined:
         return theta[..., :q], theta[..., q:]
 
 
-def _build(node: ast.expr, d: int, scaled: bool = True) -> Leaf | _Joined:
+def _build(node: ast.expr, d: int, scaled: bool = True) -> Leaf | _Composition:
     """Build the kernel of a parsed expression. Each summand has one scale: a second one would be redundant.
 
     A linear kernel and its products have no scale, because their slopes are scales.
@@ -79,10 +79,10 @@ def _build(node: ast.expr, d: int, scaled: bool = True) -> Leaf | _Joined:
         case ast.Name(id=name):
             raise ValueError(f"no kernel is named {name}; there are {', '.join(KINDS)}")
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return _Joined(_build(left, d, scaled), _build(right, d), product=False)
+            return _Composition(_build(left, d, scaled), _build(right, d), product=False)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             first, second = (right, left) if _linear(right) else (left, right)
-            return _Joined(_build(first, d, scaled), _build(second, d, scaled=False), product=True)
+            return _Composition(_build(first, d, scaled), _build(second, d, scaled=False), product=True)
     raise ValueError("a kernel is written with names, + and * alone")
 
 
@@ -129,7 +129,7 @@ def expression(text: str, d: int) -> Kernel:
 class _Expression(Kernel):
     """The kernel of a tree of kernels."""
 
-    def __init__(self, root: Leaf | _Joined, d: int) -> None:
+    def __init__(self, root: Leaf | _Composition, d: int) -> None:
         self.d = d
         self.names = tuple(root.names)
         self._root = root
@@ -179,7 +179,7 @@ class _ExpressionGram(Gram):
     """The matrix at the rows `x`; its derivatives evaluate the kernel again, one block of rows at a time."""
 
     matrix: _Square
-    root: Leaf | _Joined
+    root: Leaf | _Composition
     params: _Params
     x: _Rows
 

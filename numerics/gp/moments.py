@@ -288,6 +288,25 @@ def remote_inputs(moments: ExpertMoments, site: Int64[np.ndarray, "m"]) -> Bool[
     return np.stack(columns, axis=1)
 
 
+def share_between(moments: ExpertMoments, lengths: Float64[np.ndarray, "d"]) -> float:
+    """Return the share of the inputs' spread that lies between experts: about 0 if all have rows in the same places.
+
+    Inputs count by the kernel's `lengths`. What differences chance brings are taken off, so it may be below 0.
+
+    Examples
+    --------
+    >>> apart = moments_of(np.array([[-1.0], [-2.0], [1.0], [2.0]]), np.zeros(4), np.array([0, 0, 1, 1]))
+    >>> mixed = moments_of(np.array([[-1.0], [2.0], [1.0], [-2.0]]), np.zeros(4), np.array([0, 0, 1, 1]))
+    >>> round(share_between(apart, np.ones(1)), 2), share_between(mixed, np.ones(1)) < 0
+    (0.85, True)
+    """
+    n, weights = int(moments.counts.sum()), moments.counts / moments.counts.sum()
+    between = weights @ np.square(moments.means - weights @ moments.means) @ lengths**-2.0
+    within = weights @ np.einsum("mdd->md", moments.covariances) @ lengths**-2.0
+    total = between + within
+    return float(1 - within / total * (n - 1) / max(1, n - len(weights))) if total > 0 else 0.0
+
+
 def in_units(moments: ExpertMoments, units: Units) -> ExpertMoments:
     """Convert moments to standardized units.
 

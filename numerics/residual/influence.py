@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.residual.linear import solve
-from numerics.residual.rules import Split, Without
+from numerics.residual.rules import Without
+from numerics.residual.split import Split
 
 _STANDARD_ERRORS = 3.0
 """Standard errors of a mean difference that chance explains."""

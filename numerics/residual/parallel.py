@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.residual.linear import LinearCombination, combine, direction, step_length
-from numerics.residual.rules import Split
+from numerics.residual.split import Split
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,8 @@ from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.boosting import l2_boosting
 from numerics.residual.influence import compare, without_each
 from numerics.residual.linear import combine
-from numerics.residual.rules import Rules, Split, Without
+from numerics.residual.rules import Rules, Without
+from numerics.residual.split import Split
 
 
 def combine_once(

@@ -24,6 +24,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.sec.losses import Loss
+from numerics.shared.digits import rounded
 
 _SQUARED = Loss()
 
@@ -225,7 +226,7 @@ def four_digits(values: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
     >>> four_digits(np.array([0.0, 123.456, 1e-9 / 3]))
     array([0.000e+00, 1.235e+02, 3.333e-10])
     """
-    return np.array([float(f"{value:.4g}") for value in values.tolist()])
+    return rounded(values, 4)
 
 
 def _of_rank(

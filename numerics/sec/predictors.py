@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from numerics.sec.cache import Cache
 from numerics.sec.trees import Nodes, Trees, nodes_of, worth_it
-from numerics.shared.linear_models import Scaled, coefficients, n_inputs_of, unwrap
+from numerics.shared.linear_models import ScaledRegressor, coefficients, n_inputs_of, unwrap
 
 _FORESTS = {ExtraTreesRegressor, RandomForestRegressor}
 _SINGLE_TREES = {DecisionTreeRegressor, ExtraTreeRegressor}
@@ -48,7 +48,7 @@ class _Forest:
         return sum(int(tree.node_count) for tree in self.trees)
 
 
-def _forest(row: int, scaled: Scaled) -> _Forest | None:
+def _forest(row: int, scaled: ScaledRegressor) -> _Forest | None:
     """Return the model as a sum of trees; None if it is not one."""
     core = scaled.core
     if not scaled.plain_inputs:
@@ -148,10 +148,10 @@ class Predictors:
         self._n_inputs: int | None = numbers[0] if numbers else None
         linear: list[tuple[int, Float64[np.ndarray, "p"], float]] = []
         forests: list[_Forest] = []
-        self._others: list[tuple[int, Scaled]] = []
+        self._others: list[tuple[int, ScaledRegressor]] = []
         for row, (model, n_inputs) in enumerate(zip(models, inputs, strict=True)):
             if n_inputs is None:  # not fitted, or of unknown kind: its own `predict` may succeed
-                self._others.append((row, Scaled(model)))
+                self._others.append((row, ScaledRegressor(model)))
                 continue
             scaled = unwrap(model)
             if (line := coefficients(scaled, n_inputs)) is not None:
@@ -206,7 +206,7 @@ class Predictors:
         return out
 
 
-def _attempt(scaled: Scaled, x: Float64[np.ndarray, "n p"]) -> np.ndarray | None:
+def _attempt(scaled: ScaledRegressor, x: Float64[np.ndarray, "n p"]) -> np.ndarray | None:
     """Return the model's predictions; None if it raises any error."""
     try:
         return scaled.predict(x)

@@ -12,6 +12,8 @@ _HALF = 0.5
 """Relative error of a squared standard error from which on it says little."""
 _ROUNDING = 1e-9
 """Relative difference of two equal losses whose predictions were added up in different ways."""
+_ANSWERS = ("alone", "cluster", "personal")
+"""The simplest one first."""
 _LARGEST_SQUARE = 8.0
 """The largest squared difference of a row over their mean, of some ten to a hundred rows."""
 
@@ -24,10 +26,11 @@ def recommend(
     *,
     squared: bool = True,
 ) -> str:
-    """Return ``cluster``, or ``alone`` or ``personal`` if one is better by more than chance explains.
+    """Return ``personal``, or ``cluster`` or ``alone`` if that is better by more than chance explains.
 
-    The clusters were chosen by all rows that the learners fitted to, which are more than those held out. So the
-    held-out rows can refute a cluster, and need not confirm it.
+    Clusters and personal weights were chosen by all rows that the learners fitted to, which are more than those held
+    out. So the held-out rows can refute them, and need not confirm them. Where there are no personal weights, and of
+    classes, whose personal weights do not start from the cluster's, ``cluster`` comes first.
 
     Parameters
     ----------
@@ -45,34 +48,36 @@ def recommend(
 
     Examples
     --------
-    >>> errors, deviations = {"alone": 1.0, "cluster": 1.5, "personal": 1.6}, {"alone": 0.1, "personal": 0.2}
+    >>> errors, deviations = {"alone": 1.0, "cluster": 1.5, "personal": 1.6}, {"alone": 0.1, "personal": 0.1}
     >>> recommend(errors, deviations, 40), recommend(errors, deviations, 2)
-    ('alone', 'cluster')
+    ('alone', 'personal')
 
     A learner that is a cluster of its own is alone, up to rounding:
 
     >>> recommend({"alone": 1.0, "cluster": 1.0 + 1e-15}, {"alone": 1e-16}, 40)
     'alone'
     """
-    cluster = errors["cluster"]
-    rivals = {name: errors[name] for name in ("alone", "personal") if np.isfinite(errors.get(name, np.inf))}
-    if not np.isfinite(cluster):
-        return min(rivals, key=rivals.__getitem__, default="cluster")
+    finite = {name: errors[name] for name in _ANSWERS if np.isfinite(errors.get(name, np.inf))}
+    base = "personal" if squared and "personal" in finite else "cluster"
+    if base not in finite:
+        return min(finite, key=finite.__getitem__, default="cluster")
     reliable = is_reliable(noise)
     spread = float(np.sqrt(noise_factor(n_test, noise)))
+    # The standard errors are those of differences to the cluster's error; of two others, at most their sum.
+    apart = {name: deviations.get(name, 0.0) * (name != "cluster") for name in finite}
+    rivals = [name for name in finite if name != base and (reliable or name == "alone")]
     better = [
         name
-        for name, error in rivals.items()
-        if _is_worse(cluster, error, deviations[name] * spread, n_test, paired=reliable, squared=squared)
-        and (reliable or name == "alone")
+        for name in rivals
+        if _is_worse(
+            finite[base], finite[name], (apart[base] + apart[name]) * spread, n_test, paired=reliable, squared=squared
+        )
     ]
     if better:
-        return min(better, key=rivals.__getitem__)
-    if "alone" not in rivals:
-        return "cluster"
-    # Its model predicts by two ways, whose last digits differ.
-    same = max(abs(rivals["alone"] - cluster), deviations["alone"]) <= _ROUNDING * cluster
-    return "alone" if same else "cluster"
+        return min(better, key=finite.__getitem__)
+    # The same model predicts by several ways, whose last digits differ.
+    nearest = {name: max(abs(finite[name] - finite[base]), abs(apart[name] - apart[base])) for name in finite}
+    return next(name for name, distance in nearest.items() if distance <= _ROUNDING * finite[base])
 
 
 def is_reliable(noise: float) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -15,9 +15,10 @@ from sklearn.base import BaseEstimator
 from numerics.sec.cache import Cache
 from numerics.sec.left_out import FOLDS, Fit, LeftOut, leave_out, predict_splits
 from numerics.sec.losses import Loss
+from numerics.shared.candidates import Candidate
 from numerics.shared.classifiers import fit_classes
 from numerics.shared.folds import Persons, Split, draw_folds, draw_halves
-from numerics.shared.regressors import Candidate, fit
+from numerics.shared.regressors import fit
 
 _SQUARED = Loss()
 
@@ -39,8 +40,6 @@ class Selection:
         needs; `protocols.models.encode_model` leaves them out.
     fitted_error : float
         Mean loss on the rows that the model was fitted to (``e_i`` of eq. 3).
-    cv_error : float
-        Mean loss on rows that a fit to others predicts: one half of them (eq. 2), or each part once.
     candidate : Candidate
         The candidate as it was read.
     """
@@ -48,12 +47,26 @@ class Selection:
     method: str
     model: BaseEstimator
     fitted_error: float
-    cv_error: float
     candidate: Candidate
+    _validate: Callable[[], _Fit] = field(repr=False)
+
+    @property
+    def cv_error(self) -> float:
+        """Mean loss on rows that a fit to others predicts: one half of them (eq. 2), or each part once.
+
+        Raises
+        ------
+        SelectionError
+            If the method cannot be fitted to a part of the rows.
+        """
+        validated = self._validate()
+        if validated.reason:
+            raise SelectionError(f"{self.method}: {validated.reason}")
+        return validated.error
 
 
 @dataclass(frozen=True)
-class _Fitted:
+class _Fit:
     """Result of a fit: a model and its error; if it failed, an infinite error and the reason."""
 
     model: BaseEstimator | None
@@ -61,8 +74,8 @@ class _Fitted:
     reason: str = ""
 
 
-_cv_errors: Cache[str, _Fitted] = Cache(4096)
-_refits: Cache[str, _Fitted] = Cache(64)
+_cv_errors: Cache[str, _Fit] = Cache(4096)
+_refits: Cache[str, _Fit] = Cache(64)
 _left_out: Cache[str, LeftOut] = Cache(64)
 """Recent fits. A table of nested candidate lists repeats the same fits (Ye, Ding and Ghanadan 2022, Table II). Models
 are large, and a learner chooses few methods, so fewer models than errors are kept."""
@@ -106,8 +119,9 @@ def select(
 ) -> Selection:
     """Choose among candidates by cross-validation and refit the best on all rows.
 
-    The parts of the rows depend on `rng_seed` only. A random fit depends on `rng_seed` and its candidate, never on the
-    other candidates. The same arguments give the same selection, bit for bit, in every process.
+    A single candidate is not cross-validated. The parts of the rows depend on `rng_seed` only. A random fit depends on
+    `rng_seed` and its candidate, never on the other candidates. The same arguments give the same selection, bit for
+    bit, in every process.
     Source: Ye, Ding and Ghanadan (2022), eq. 2, for two halves; Stone (1974) for more parts.
 
     Parameters
@@ -140,7 +154,7 @@ def select(
 
     Examples
     --------
-    >>> from numerics.shared.regressors import parse_candidates
+    >>> from numerics.shared.candidates import parse_candidates
     >>> x = np.linspace(-1, 1, 40)[:, np.newaxis]
     >>> candidates = parse_candidates("lr tree")
     >>> select(candidates, x, 3 * x[:, 0], standardize="none", min_leaf=5, rng_seed=0).method
@@ -153,18 +167,23 @@ def select(
     settings = _fit_settings(standardize, min_leaf, group, loss, class_weight)
     rows = _digest(x, y, person, (rng_seed, *settings.values()))
     splits = draw_splits(len(y), selection, rng_seed, person)
-    tried, fits = [], {}
+    fits, validations = [], []
     for candidate in candidates:
-        fits[candidate.key] = partial(_fit, candidate, seed=_seed(rng_seed, candidate), **settings)
-        validate = partial(_cross_validate, fits[candidate.key], x, y, splits, loss, person)
-        tried.append((candidate, _cv_errors.get(f"{rows} {selection} {candidate.key}", validate)))
-    reasons = {candidate.text: validated.reason for candidate, validated in tried if validated.reason}
-    # The sort is stable: of two candidates with equal errors, the earlier one comes first.
-    for candidate, validated in sorted((each for each in tried if not each[1].reason), key=lambda each: each[1].error):
-        refit = _refits.get(f"{rows} {candidate.key}", partial(_refit, fits[candidate.key], x, y, loss, person))
-        if refit.model is not None:
-            return Selection(candidate.text, refit.model, refit.error, validated.error, candidate)
-        reasons[candidate.text] = refit.reason
+        refit: Fit = partial(_fit, candidate, seed=_seed(rng_seed, candidate), **settings)
+        validate = partial(_cross_validate, refit, x, y, splits, loss, person)
+        fits.append(partial(_refits.get, f"{rows} {candidate.key}", partial(_refit, refit, x, y, loss, person)))
+        validations.append(partial(_cv_errors.get, f"{rows} {selection} {candidate.key}", validate))
+    reasons, order = {}, [0]
+    if len(candidates) > 1:
+        tried = [validate() for validate in validations]
+        reasons = {each.text: one.reason for each, one in zip(candidates, tried, strict=True) if one.reason}
+        # The sort is stable: of two candidates with equal errors, the earlier one comes first.
+        order = sorted((i for i, one in enumerate(tried) if not one.reason), key=lambda i: tried[i].error)
+    for place in order:
+        candidate, fitted = candidates[place], fits[place]()
+        if fitted.model is not None:
+            return Selection(candidate.text, fitted.model, fitted.error, candidate, validations[place])
+        reasons[candidate.text] = fitted.reason
     why = "; ".join(f"{text}: {reason}" for text, reason in reasons.items())
     raise SelectionError(f"no candidate can be fitted to the {len(y)} rows ({why}); name another candidate")
 
@@ -185,6 +204,11 @@ def leave_out_chosen(
     """Predict the learner's own rows by models like the chosen one that were fitted without them.
 
     Parameters are those of `select`, whose result `chosen` is.
+
+    Raises
+    ------
+    SelectionError
+        If the method cannot be fitted to a part of the rows, or does not predict the others.
     """
     candidate, settings = chosen.candidate, _fit_settings(standardize, min_leaf, group, loss, class_weight)
     refit: Fit = partial(_fit, candidate, seed=_seed(rng_seed, candidate), **settings)
@@ -192,7 +216,13 @@ def leave_out_chosen(
     def compute() -> LeftOut:
         rng = np.random.default_rng([rng_seed, 1])
         linear = candidate.key == "lr()"
-        return leave_out(chosen.model, refit, x, y, linear=linear, rng=rng, loss=loss, person=person)
+        try:
+            left = leave_out(chosen.model, refit, x, y, linear=linear, rng=rng, loss=loss, person=person)
+        except Exception as error:  # as in `_cross_validate`
+            raise SelectionError(f"{chosen.method}: {_failed(error, len(y)).reason}, less a part") from None
+        if not np.isfinite(left.error):
+            raise SelectionError(f"{chosen.method}: its error on rows left out is not finite")
+        return left
 
     return _left_out.get(f"{_digest(x, y, person, (rng_seed, *settings.values()))} {candidate.key}", compute)
 
@@ -231,7 +261,7 @@ def _cross_validate(
     splits: Sequence[Split],
     loss: Loss,
     person: Persons,
-) -> _Fitted:
+) -> _Fit:
     """Measure the error of a method on the second rows of all splits."""
     measured = np.concatenate([rows for _, rows in splits])
     try:
@@ -241,9 +271,7 @@ def _cross_validate(
     return _measured(None, predictions, y[measured], loss)
 
 
-def _refit(
-    fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], loss: Loss, person: Persons
-) -> _Fitted:
+def _refit(fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], loss: Loss, person: Persons) -> _Fit:
     """Fit a method to all rows, and measure the error on them."""
     try:
         model = fit(x, y, person)
@@ -252,13 +280,13 @@ def _refit(
     return _measured(model, loss.predict(model, x, y, len(y)), y, loss)
 
 
-def _failed(error: Exception, n_rows: int) -> _Fitted:
+def _failed(error: Exception, n_rows: int) -> _Fit:
     # The kind of error only: scikit-learn's message may quote a value, and this reason may leave the site.
-    return _Fitted(None, np.inf, f"{type(error).__name__} when fitted to {n_rows} rows")
+    return _Fit(None, np.inf, f"{type(error).__name__} when fitted to {n_rows} rows")
 
 
 def _measured(
     model: BaseEstimator | None, predictions: Float64[np.ndarray, "t"], y: Float64[np.ndarray, "t"], loss: Loss
-) -> _Fitted:
+) -> _Fit:
     error = float(loss.means(predictions[np.newaxis], y)[0])
-    return _Fitted(model, error) if np.isfinite(error) else _Fitted(None, np.inf, "its error is not finite")
+    return _Fit(model, error) if np.isfinite(error) else _Fit(None, np.inf, "its error is not finite")

@@ -179,7 +179,6 @@ def class_arrays(
     classes: Sequence[str],
     probabilities: Float64[np.ndarray, "n k"],
     y: Int64[np.ndarray, "n"],
-    threshold: float | None = None,
 ) -> dict[str, Shaped[np.ndarray, "..."]]:
     """Return the arrays of a run whose predictions are compared with known classes (`server.report.classification`).
 
@@ -189,7 +188,7 @@ def class_arrays(
     >>> arrays["confusion"].tolist()
     [[1, 1], [0, 0]]
     """
-    predicted = predicted_classes(probabilities, threshold)
+    predicted = predicted_classes(probabilities)
     return {
         "classes": np.array(classes),
         "confusion": confusion(y, predicted, len(classes)),

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from numerics.shared.candidates import LEAF, Candidate, new_estimator
 from numerics.shared.classes import align_probabilities
-from numerics.shared.regressors import LEAF, Candidate, new_estimator, quiet_fit, set_common_parameters
+from numerics.shared.regressors import quiet_fit, set_common_parameters
 from numerics.shared.value_groups import ValueGroups
 
 if TYPE_CHECKING:  # as in numerics.shared.regressors
@@ -52,7 +53,7 @@ def fit_classes(
 
     Examples
     --------
-    >>> from numerics.shared.regressors import parse_candidates
+    >>> from numerics.shared.candidates import parse_candidates
     >>> x = np.arange(8.0)[:, np.newaxis]
     >>> [candidate] = parse_candidates("tree", classes=True)
     >>> model = fit_classes(candidate, x, (x[:, 0] > 3) * 1.0, standardize="none", min_leaf=1, seed=0)

@@ -39,13 +39,13 @@ _LINEAR = {
 
 
 @dataclass(frozen=True)
-class Scaled:
+class ScaledRegressor:
     """A regressor between affine maps: it predicts ``core((x - x_mean) / x_scale) * y_scale + y_mean``.
 
     Examples
     --------
     >>> core = LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0])
-    >>> Scaled(core, x_mean=10.0, y_scale=5.0).predict(np.array([[12.0]]))
+    >>> ScaledRegressor(core, x_mean=10.0, y_scale=5.0).predict(np.array([[12.0]]))
     array([10.])
     """
 
@@ -65,7 +65,7 @@ class Scaled:
         return np.ndim(self.x_mean) == 0 and np.ndim(self.x_scale) == 0
 
 
-def unwrap(model: Any) -> Scaled:
+def unwrap(model: Any) -> ScaledRegressor:
     """Return the regressor inside standardizing wrappers; the model itself if a wrapper does anything else.
 
     Examples
@@ -88,7 +88,7 @@ def unwrap(model: Any) -> Scaled:
         if len(scalers) == 1 and type(scalers[0]) is StandardScaler and inner.plain_inputs:
             mean, scale = _moments(scalers[0])
             return replace(inner, x_mean=mean, x_scale=scale)
-    return Scaled(model)
+    return ScaledRegressor(model)
 
 
 def n_inputs_of(model: Any) -> int | None:
@@ -111,7 +111,7 @@ def _moments(scaler: StandardScaler) -> tuple[Any, Any]:
     return mean, 1.0 if scaler.scale_ is None else scaler.scale_
 
 
-def coefficients(scaled: Scaled, n_inputs: int) -> tuple[Float64[np.ndarray, "p"], float] | None:
+def coefficients(scaled: ScaledRegressor, n_inputs: int) -> tuple[Float64[np.ndarray, "p"], float] | None:
     """Return coefficients and intercept in the units of x and y; None if the model is not linear with one outcome.
 
     Examples

@@ -9,7 +9,8 @@ several. A clustering is *common* if several sites hold labels of it; its beta i
 - Arbitrary distribution: any mixture of these.
 - Where classifiers have confusion matrices (``bc3e.reliability``), these are tables beside those of the clusterings,
   ``confusion:NAME``, common or own, with k columns.
-- Prediction after a run in the row distribution: `Predict` and `Predicted`, one round. Only counts reach the center.
+- Prediction after a run in the row distribution: `Predict` and `PredictionTally`, one round. Only counts reach the
+  center.
 - Prediction after a run in another distribution: `Survey`; `PredictShared` in place of `Setup` and `EStep`; `Sweep`
   until all shared instances have converged; `Conclude`. Nothing is learned, so of `Shares` only the shares are used.
 
@@ -151,6 +152,9 @@ class Statistics(Payload, summed=True):
         Their part of the bound (eq. 3).
     changed : int
         Number of them whose likeliest class is another one than after the last E-step that counted; all in the first.
+    squares : ndarray
+        In an E-step of the classifiers alone: by common table, the sum of squares of the classes' probabilities of the
+        instances with a cluster label, 0 for a confusion matrix; else empty.
     """
 
     n: int
@@ -158,6 +162,7 @@ class Statistics(Payload, summed=True):
     log_theta: Int64[np.ndarray, "k"]
     bound: int
     changed: int = 0
+    squares: Int64[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True)
@@ -183,6 +188,8 @@ class EStep(Payload, answer=Statistics):
         Settings of E-step and M-step (numerics/bc3e/e_step.py, numerics/bc3e/m_step.py).
     draws : int
         Draws of theta that an instance's class counts for (numerics/bc3e/reliability.py); 0: classifiers vote.
+    alone : bool
+        Whether the classifiers alone count in this E-step, the first one, from which the center chooses `draws`.
     """
 
     step: int
@@ -197,6 +204,7 @@ class EStep(Payload, answer=Statistics):
     max_sweeps: int
     smoothing: float
     draws: int = 0
+    alone: bool = False
 
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""
@@ -222,10 +230,11 @@ class Shares(Payload):
         Log probabilities of its classifiers' labels under each class, summed, ``(k, active)``, on the grid. Only in the
         first sweep of an E-step, and only where classifiers have confusion matrices. It tells no more than the votes
         do: of a single classifier, its labels.
-    association : float
-        `numerics.bc3e.reliability.association` of those of its own clusterings that has the largest. Only in a fit's
-        first E-step, and only where classifiers have confusion matrices, else 0. One number in all: how well its
-        clusterings follow the classes of all classifiers.
+    squares : ndarray
+        As of `Statistics`, over all shared instances.
+    gains : ndarray
+        `numerics.bc3e.reliability.gain` of each of its own clusterings, in the order of their names, in an E-step of
+        the classifiers alone; else empty. One number each: how well it follows the classes of all classifiers.
     """
 
     share: Int64[np.ndarray, "k active"]
@@ -233,7 +242,8 @@ class Shares(Payload):
     bound: int
     products: Int64[np.ndarray, "h"]
     evidence: Int64[np.ndarray, "_ _"] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
-    association: float = 0.0
+    squares: Int64[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(0, np.int64))
+    gains: Float64[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True)
@@ -278,7 +288,7 @@ class Tally(Payload):
 
 
 @dataclass(frozen=True)
-class Predicted(Payload):
+class PredictionTally(Payload):
     """To the center, once, in a prediction: number of instances that got a class; the rest as in `Tally`."""
 
     instances: int
@@ -288,7 +298,7 @@ class Predicted(Payload):
 
 
 @dataclass(frozen=True)
-class Predict(Payload, answer=Predicted):
+class Predict(Payload, answer=PredictionTally):
     """To sites, once, in a prediction: the parameters of an earlier run, for the classes of new instances.
 
     Attributes

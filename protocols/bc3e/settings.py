@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 from common import settings
-from common.settings import POSITIVE, Allowed, Config, at_least, below, between, setting
+from common.settings import Config, setting
+from common.value_ranges import POSITIVE, ValueRange, at_least, below, between
 from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 
@@ -27,6 +28,7 @@ class Settings(ProtocolSettings, prefix="bc3e"):
     """
 
     summed: ClassVar[str] = "bc3e (bc3e.distribution=row)"
+    quick: ClassVar[bool] = True
 
     distribution: Literal["row", "column", "arbitrary"] = setting(
         "row", "what a site holds: instances (row), models (column), or any labels (arbitrary)"
@@ -34,7 +36,7 @@ class Settings(ProtocolSettings, prefix="bc3e"):
     classes: int = setting(
         0,
         "number of classes",
-        Allowed("0, or 2 or greater", lambda value: value == 0 or value >= 2),
+        ValueRange("0, or 2 or greater", lambda value: value == 0 or value >= 2),
         words="as many as the classifiers' labels show",
     )
     max_rounds: int = setting(200, "most E-steps", at_least(1))
@@ -62,7 +64,7 @@ class Settings(ProtocolSettings, prefix="bc3e"):
         0,
         "with confusion matrices: number of cluster labels that an instance's class counts as much as",
         between(0, 100),
-        words="2 if clusters follow the classifiers' classes, else 3; 1 without clusterings",
+        words="1 to 3, the fewer the more clusterings tell of what classifiers leave open; 1 without clusterings",
     )
     alpha: float = setting(1.0, "initial value of every alpha_i", between(0.001, 10_000))
     learn_alpha: bool = setting(True, "learn alpha; false: keep its initial value")

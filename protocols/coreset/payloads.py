@@ -9,7 +9,7 @@ A group is a value of the sensitive columns; the paper calls it a color.
 
 What that reveals: a point is the centroid of rows of one group, of as many as its weight, at least
 `Construction.min_weight`; the names of columns, and of groups with that many rows; and sums over all rows. Rounds of
-prices reveal more: `Masses` and the costs in `Settled` may be of one row, `Moments` has rounded sums of rows, and a
+prices reveal more: `Masses` and costs in `ClusterCosts` may be of one row, `Moments` has rounded sums of rows, and a
 malicious center can choose prices and centers that isolate single rows; with masks, single rows of some site. A real
 site answers them only with its own consent. No payload holds a row.
 """
@@ -108,7 +108,7 @@ class Summarize(Construction, answer=Summary):
 
 
 @dataclass(frozen=True)
-class Counted(Payload):
+class ClusterCounts(Payload):
     """To the center, once: the site has assigned its rows as it was asked to.
 
     There is nothing in it that the center does not know. What the rows cost it computes from points and movement: a
@@ -124,7 +124,7 @@ class Counted(Payload):
 
 
 @dataclass(frozen=True)
-class Assign(Construction, answer=Counted):
+class Assign(Construction, answer=ClusterCounts):
     """To sites, once: how many rows of each point go where.
 
     Attributes
@@ -152,12 +152,12 @@ class Assign(Construction, answer=Counted):
 
 
 @dataclass(frozen=True)
-class Compared(Payload, summed=True):
+class CostsAlone(Payload, summed=True):
     """To the center, once: what rows cost that had no part in their centers, at the site's own and at the joint ones.
 
     Sums have three digits. The site's own centers are not of the center's choice. Joint costs are those of rows that go
     where their points go, which the center knows but for the movement in single clusters; with consent to prices, those
-    of rows that go where prices say, of which `Settled` has a sum with all digits. So a center that makes up centers
+    of rows that go where prices say, of which `ClusterCosts` has a sum with all digits. A center that invents centers
     learns at most how far the rows of one point, `Construction.min_weight` or more, lie from each other, to three
     digits of a sum over many rows.
 
@@ -179,13 +179,13 @@ class Compared(Payload, summed=True):
     squares: float
 
     @classmethod
-    def nothing(cls) -> Compared:
+    def nothing(cls) -> CostsAlone:
         """Return the answer of a site that compares nothing."""
         return cls(0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Compare(Construction, answer=Compared, alike=True):
+class Compare(Construction, answer=CostsAlone, alike=True):
     """To sites, once, with the ask to assign rows or the first prices: asks how well each would do alone.
 
     Attributes
@@ -313,7 +313,7 @@ class Refine(Price, answer=Moments, alike=True):
 
 
 @dataclass(frozen=True)
-class Settled(Counted, summed=True):
+class ClusterCosts(ClusterCounts, summed=True):
     """To the center, once, after the rounds of prices: counts and costs of the clustering of the site's rows.
 
     Attributes
@@ -329,7 +329,7 @@ class Settled(Counted, summed=True):
 
 
 @dataclass(frozen=True)
-class Settle(Construction, answer=Settled, alike=True):
+class Settle(Construction, answer=ClusterCosts, alike=True):
     """To sites, once, after the rounds of prices: asks them to assign every row.
 
     Each site rounds its own numbers of rows (`Masses.whole`). What their sums lack of whole, fair numbers is settled by

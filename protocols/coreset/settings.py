@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from common import settings
-from common.settings import Allowed, at_least, between, setting
+from common.settings import setting
+from common.value_ranges import ValueRange, at_least, between
 from protocols.prediction import Prediction
 from protocols.settings import ProtocolSettings
 
@@ -93,7 +94,7 @@ class Settings(ProtocolSettings, prefix="coreset"):
     balance: float = setting(
         1.0,
         "alpha: a group's share of a cluster is between alpha times and 1/alpha times its share of the data",
-        Allowed("greater than 0, at most 1", lambda value: 0 < value <= 1),
+        ValueRange("greater than 0, at most 1", lambda value: 0 < value <= 1),
         unset=0,
     )
     overlapping: bool = setting(
@@ -102,7 +103,7 @@ class Settings(ProtocolSettings, prefix="coreset"):
     bounds: str = setting(
         "",
         "bounds of single groups' shares in place of those by balance, e.g. 'F: 0.4..0.6; M: 0.3..0.7'",
-        Allowed("NAME: LOW..HIGH, from 0 to 1, separated by semicolons", _are_bounds),
+        ValueRange("NAME: LOW..HIGH, from 0 to 1, separated by semicolons", _are_bounds),
     )
     restarts: int = setting(5, "clusterings from different starts; the cheapest is taken", between(1, 1000), unset=0)
     center_size: int = setting(

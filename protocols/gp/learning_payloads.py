@@ -85,7 +85,7 @@ class Survey(Payload, answer=Moments):
 
 
 @dataclass(frozen=True)
-class Agreed(Payload):
+class ExpertAsk(Payload):
     """The beginning of every later ask: the split into experts, and the common units.
 
     A site keeps nothing between two asks. It splits its rows in the same way again; `counts` shows whether there are as
@@ -148,7 +148,7 @@ class Likelihood(Payload, summed=True):
 
 
 @dataclass(frozen=True)
-class Evaluate(Agreed, answer=Likelihood):
+class Evaluate(ExpertAsk, answer=Likelihood):
     """To sites, several times: asks how likely the outputs are with each of these hyperparameters.
 
     Attributes
@@ -183,7 +183,7 @@ class Errors(Payload, summed=True):
 
 
 @dataclass(frozen=True)
-class Validate(Agreed, answer=Errors):
+class Validate(ExpertAsk, answer=Errors):
     """To sites, once, if experts predict from nearest rows: asks for the errors of rows left out.
 
     Attributes
@@ -201,7 +201,7 @@ class Validate(Agreed, answer=Errors):
 
 
 @dataclass(frozen=True)
-class LeftOut(Agreed):
+class LeftOut(ExpertAsk):
     """The beginning of every ask about rows that are predicted without themselves.
 
     Attributes
@@ -283,7 +283,7 @@ class Slope(Payload, summed=True):
 
 
 @dataclass(frozen=True)
-class Train(Agreed, answer=Slope):
+class Train(ExpertAsk, answer=Slope):
     """To sites, several times, for a gate that is a network: asks how well it assigns the site's rows to their experts.
 
     Attributes
@@ -323,7 +323,7 @@ class Rows(Payload):
 
 
 @dataclass(frozen=True)
-class Share(Agreed, answer=Rows):
+class Share(ExpertAsk, answer=Rows):
     """To sites, once, for the communication expert of GRBCM: asks for rows drawn at random.
 
     Attributes
@@ -349,5 +349,5 @@ class Inputs(Payload):
 
 
 @dataclass(frozen=True)
-class Disclose(Agreed, answer=Inputs):
+class Disclose(ExpertAsk, answer=Inputs):
     """To sites, once: asks for the inputs of all rows."""

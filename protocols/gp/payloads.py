@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from numerics.shared.exact_sum import LARGEST_TERM
 from protocols.gp.learning_payloads import (
-    Agreed,
     Calibrate,
     Disclose,
     Errors,
     Evaluate,
+    ExpertAsk,
     Inputs,
     LeftOut,
     Likelihood,
@@ -41,6 +41,7 @@ from protocols.gp.learning_payloads import (
     Validate,
 )
 from protocols.gp.prediction_payloads import ErrorsAlone, Predict, PredictAlone, Predictions
+from protocols.gp.settings import FEWEST_IN_GROUP, MOST_GROUPS
 
 __all__ = [
     "CONSENTS",
@@ -57,12 +58,12 @@ __all__ = [
     "MOST_SHARED",
     "MOST_TRIED",
     "NO_VALUE",
-    "Agreed",
     "Calibrate",
     "Disclose",
     "Errors",
     "ErrorsAlone",
     "Evaluate",
+    "ExpertAsk",
     "Inputs",
     "LeftOut",
     "Likelihood",
@@ -106,5 +107,3 @@ CONSENTS = ("allow-gate-training", "allow-inputs", "allow-rows")
 NO_VALUE = -LARGEST_TERM
 """Stands for a log likelihood that cannot be computed. It is so small that its presence shows in a sum
 (`numerics.shared.exact_sum`)."""
-MOST_GROUPS, FEWEST_IN_GROUP = 25, 4
-"""Largest number of sums of squared errors of a site alone, and smallest number of test points in one of them."""

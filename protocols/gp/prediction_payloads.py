@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float16, Float32, Float64
 
 from protocols.budget import MODELS, QUERY_POINTS
-from protocols.gp.learning_payloads import Agreed
+from protocols.gp.learning_payloads import ExpertAsk
 from protocols.wire.payload import Payload
 
 
@@ -41,7 +41,7 @@ class Predictions(Payload):
 
 
 @dataclass(frozen=True)
-class Predict(Agreed, answer=Predictions):
+class Predict(ExpertAsk, answer=Predictions):
     """To sites, usually once: asks for predictions of the output at these points.
 
     Attributes
@@ -106,7 +106,7 @@ class ErrorsAlone(Payload):
 
 
 @dataclass(frozen=True)
-class PredictAlone(Agreed, answer=ErrorsAlone):
+class PredictAlone(ExpertAsk, answer=ErrorsAlone):
     """To sites, once, with the ask for predictions: asks how well the site would predict the test points alone.
 
     The center's outputs at these points, which are its own, thereby go to the sites (``gp.alone``).

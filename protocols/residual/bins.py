@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.residual.rules import LearningResult, Rules, Split
+from numerics.residual.rules import LearningResult, Rules
+from numerics.residual.split import Split
 from protocols.residual.boosted import Boosted
-from protocols.residual.payloads import Bin, Binned, Conclude
+from protocols.residual.payloads import Bin, Conclude, EntityBins
 from protocols.wire.payload import Payload
 
 
@@ -36,7 +37,9 @@ class Bins(Boosted):
             super().take(answers)
             return
         self.opened = True
-        self.binned = {name: each for name, each in answers.items() if isinstance(each, Binned) and each.levels.size}
+        self.binned = {
+            name: each for name, each in answers.items() if isinstance(each, EntityBins) and each.levels.size
+        }
         self.ended = self.ended or not self.fitting
 
     def conclusions(self, result: LearningResult) -> dict[str, Payload]:

@@ -11,12 +11,13 @@ from jaxtyping import Float64
 
 from numerics.residual.agent_combination import AgentCombination, ClassScores
 from numerics.residual.alone import best_share, errors_alone
-from numerics.residual.boosted import MIN_LEAF, finish, gated_weights
+from numerics.residual.boosted import MIN_LEAF, finish, gate_of, gated_weights
 from numerics.residual.influence import harm_of
 from numerics.residual.losses import LogLoss, loss_of
-from numerics.residual.rules import LearningResult, Rules, Split, Without, selection_error
+from numerics.residual.rules import LearningResult, Rules, Without, selection_error
+from numerics.residual.split import Split
 from numerics.shared.classification import best_threshold, score_row
-from protocols.residual.payloads import Binned, Compared, Conclude, Fit, Fitted
+from protocols.residual.payloads import Conclude, EntityBins, Fit, FittedValues, PredictionsAlone
 from protocols.residual.sequential import MOST_MISSES
 from protocols.wire.payload import Payload
 
@@ -44,7 +45,7 @@ class Boosted:
         # By iteration: coefficients, and the agents' steps for all rows.
         self.weights: list[Float64[np.ndarray, "D c"]] = []
         self.steps: list[Float64[np.ndarray, "D c n"]] = []
-        self.binned: dict[str, Binned] = {}
+        self.binned: dict[str, EntityBins] = {}
         self.ended = rules.rounds == 0
         self.learned: LearningResult | None = None
 
@@ -75,7 +76,7 @@ class Boosted:
         """Add up the steps that help; it ends when none does."""
         steps = np.zeros(self.sums.shape)
         for name, answer in answers.items():
-            assert isinstance(answer, Fitted)  # noqa: S101 - an ask's class names its answer's
+            assert isinstance(answer, FittedValues)  # noqa: S101 - an ask's class names its answer's
             steps[self.names.index(name)] = np.concatenate([answer.fitted, answer.held]).T
         rules, sums = self.rules, self.sums.sum(axis=0)
         weights = gated_weights(self.loss, steps, sums, shrinkage=rules.shrinkage, ridge=rules.ridge)
@@ -140,7 +141,8 @@ class Boosted:
         starts = [combination]
         if combination.levels and combination.beta.any():  # trees on bins may do better without the steps
             starts.append(replace(combination, beta=np.zeros(len(combination.beta))))
-        leaf = self.rules.min_leaf if combination.levels else MIN_LEAF
+        # Trees on bins have smaller leaves than agents by default, but none smaller than a run asks for.
+        leaf = self.rules.min_leaf if combination.levels and self.rules.min_leaf > MIN_LEAF else 1
         finished = [finish(each, parts, self.loss, min_leaf=leaf) for each in starts]
         chosen = min(finished, key=lambda each: float(each.errors[1]))
         combination, self.judged = chosen.combination, chosen.judged
@@ -188,24 +190,24 @@ class Boosted:
         threshold = best_threshold(judged, loss.y[validation]) if two and len(judged) else -1.0
         return {**of_rows, "probabilities": predictions[0, test], "threshold": threshold}
 
-    def beside_alone(self, alone: Mapping[str, Compared]) -> LearningResult:
+    def beside_alone(self, alone: Mapping[str, PredictionsAlone]) -> LearningResult:
         """Return the result with a share of the best agent's own prediction, if that helps on validation rows.
 
         Parameters
         ----------
-        alone : Mapping[str, Compared]
+        alone : Mapping[str, PredictionsAlone]
             Predictions of the agents by their own columns alone.
         """
         result, loss, (training, validation, _) = self.result(), self.loss, self.split.slices
         n_validation = self.split.n_validation
         own = {name: (self._own(each.fitted), self._own(each.held)) for name, each in alone.items()}
 
-        def error(judged: Predictions) -> float:
-            return loss.error_of(loss.left(judged, validation), validation)
-
-        best = min(own, key=lambda name: error(own[name][1][:n_validation]))
+        best = min(own, key=lambda name: loss.judged_losses(own[name][1][:n_validation]).mean())
         fitted, held = own[best]
-        share = best_share(lambda share: error((1 - share) * self.judged + share * held[:n_validation]))
+        share = best_share(
+            lambda share: loss.judged_losses((1 - share) * self.judged + share * held[:n_validation]),
+            gate_of(n_validation),
+        )
         if not share:
             return result
         predicted = np.concatenate([fitted, held[n_validation:]])
@@ -215,7 +217,7 @@ class Boosted:
         predictions = (1 - share) * self.predictions + share * beside
         judged = (1 - share) * self.judged + share * held[:n_validation]
         errors = loss.errors(loss.left(predictions[0]))
-        errors[1] = error(judged)
+        errors[1] = loss.error_of(loss.left(judged, validation), validation)
         j = self.names.index(best)
         power = (1 - share) ** 2 * result.power[-1:]
         power[0, j] += share**2 * predicted[training].var(axis=0).sum()
@@ -239,7 +241,7 @@ class Boosted:
         values = answered.astype(np.float64)
         return values if isinstance(self.loss, LogLoss) else values[:, 0]
 
-    def alone_on_test_rows(self, alone: Mapping[str, Compared], result: LearningResult) -> LearningResult:
+    def alone_on_test_rows(self, alone: Mapping[str, PredictionsAlone], result: LearningResult) -> LearningResult:
         """Return the result with the errors of agents alone on the test rows; of classes, with all scores."""
         loss, n_test, test = self.loss, self.split.n_test, self.split.slices[2]
         own = {name: self._own(each.held[-n_test:]) for name, each in alone.items()}

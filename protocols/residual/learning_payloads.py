@@ -16,7 +16,7 @@ from protocols.wire.payload import Payload, specs
 
 
 @dataclass(frozen=True)
-class Enrolled(Payload):
+class Holdings(Payload):
     """To the center, once: what the site holds.
 
     Attributes
@@ -59,7 +59,7 @@ class Enrolled(Payload):
 
 
 @dataclass(frozen=True)
-class Enrol(Payload, answer=Enrolled):
+class Enrol(Payload, answer=Holdings):
     """To sites, once: asks what a site holds.
 
     Attributes
@@ -114,7 +114,7 @@ class Order(Payload, answer=Ready):
 
 
 @dataclass(frozen=True)
-class Fitted(Payload):
+class FittedValues(Payload):
     """To the center: an agent's predictions.
 
     Attributes
@@ -130,7 +130,7 @@ class Fitted(Payload):
 
 
 @dataclass(frozen=True)
-class Fit(Payload, answer=Fitted):
+class Fit(Payload, answer=FittedValues):
     """To sites: asks an agent to fit these numbers.
 
     Attributes
@@ -160,7 +160,7 @@ class Fit(Payload, answer=Fitted):
 
 
 @dataclass(frozen=True)
-class Tried(Payload):
+class TrialFit(Payload):
     """To the center: how well an agent can fit a residual.
 
     Attributes
@@ -168,7 +168,7 @@ class Tried(Payload):
     error : float
         Sum of squares that would be left.
     fitted, held : ndarray
-        As in `Fitted`, times `Try.add`; no rows where `error` is not below `Try.bar`.
+        As in `FittedValues`, times `Try.add`; no rows where `error` is not below `Try.bar`.
     """
 
     error: float
@@ -177,7 +177,7 @@ class Tried(Payload):
 
 
 @dataclass(frozen=True)
-class Try(Payload, answer=Tried):
+class Try(Payload, answer=TrialFit):
     """To every agent: asks how well it can fit this residual.
 
     Zheng, Kulkarni and Poor (2010), eq. 23, in one ask where the winner can be predicted.
@@ -208,12 +208,12 @@ class Try(Payload, answer=Tried):
 
 
 @dataclass(frozen=True)
-class Show(Payload, answer=Fitted):
+class Show(Payload, answer=FittedValues):
     """To the agent that can fit the residual best: asks for its predictions, if it has not sent them yet."""
 
 
 @dataclass(frozen=True)
-class Compared(Payload):
+class PredictionsAlone(Payload):
     """To the center, once: predictions by the agent's own columns alone.
 
     At worst they tell of a row what the steps of learning tell of it: which rows are alike in these columns, where such
@@ -234,7 +234,7 @@ class Compared(Payload):
 
 
 @dataclass(frozen=True)
-class Compare(Payload, answer=Compared):
+class Compare(Payload, answer=PredictionsAlone):
     """To every agent, once, after learning: asks how well it predicts alone, by boosting of its own columns.
 
     At worst an agent learns the outcome of all rows to learn from, validation rows among them, less their mean; of
@@ -266,7 +266,7 @@ class Compare(Payload, answer=Compared):
 
 
 @dataclass(frozen=True)
-class Binned(Payload):
+class EntityBins(Payload):
     """To whoever holds the outcome, once: in which bin each common entity lies, in each of the site's columns.
 
     A site that does not allow it sends none. At worst they tell the rank of every entity in every column to one of the
@@ -289,7 +289,7 @@ class Binned(Payload):
 
 
 @dataclass(frozen=True)
-class Bin(Payload, answer=Binned):
+class Bin(Payload, answer=EntityBins):
     """To every agent, once, before learning: asks for the bins of its columns, if it allows that.
 
     Attributes
@@ -309,14 +309,14 @@ class Bin(Payload, answer=Binned):
 
 
 @dataclass(frozen=True)
-class Concluded(Payload):
+class Receipt(Payload):
     """To the center, once: whether the agent has stored its model; false where it has no directory."""
 
-    kept: bool
+    stored: bool
 
 
 @dataclass(frozen=True)
-class Conclude(Payload, answer=Concluded):
+class Conclude(Payload, answer=Receipt):
     """To sites, once: asks an agent to store this model for later predictions.
 
     Attributes
@@ -349,13 +349,13 @@ class Conclude(Payload, answer=Concluded):
 
 
 @dataclass(frozen=True)
-class Predicted(Payload):
+class AgentPredictions(Payload):
     """To the center: the agent's part of the predictions of its present rows.
 
     Attributes
     ----------
     keys, check, kind
-        As in `Enrolled`.
+        As in `Holdings`.
     part : ndarray
         ``f_j(x)``, a number for each row; of boosting a number for each row and step. The center has the coefficients
         and computes ``sum_j beta_j f_j(x)``. At worst the steps tell of a new row what they told of the training rows:
@@ -370,7 +370,7 @@ class Predicted(Payload):
 
 
 @dataclass(frozen=True)
-class Predict(Payload, answer=Predicted):
+class Predict(Payload, answer=AgentPredictions):
     """To sites: asks for predictions of the present rows.
 
     Attributes

@@ -11,8 +11,9 @@ from numerics.residual.influence import Moments, without_each
 from numerics.residual.linear import combine
 from numerics.residual.parallel import Iterate, evaluate, improved_target, quiet_iterations, residual_shares
 from numerics.residual.robust import harmful_agents
-from numerics.residual.rules import LearningResult, Rules, Split, selection_error
-from protocols.residual.payloads import Conclude, Fit, Fitted
+from numerics.residual.rules import LearningResult, Rules, selection_error
+from numerics.residual.split import Split
+from protocols.residual.payloads import Conclude, Fit, FittedValues
 from protocols.wire.payload import Payload
 
 
@@ -97,7 +98,7 @@ class Parallel:
     def take(self, answers: Mapping[str, Payload]) -> None:
         """Take the agents' predictions (line 9 of Algorithm 3) and compute the next step."""
         for name, answer in answers.items():
-            assert isinstance(answer, Fitted)  # noqa: S101 - an ask's class names its answer's
+            assert isinstance(answer, FittedValues)  # noqa: S101 - an ask's class names its answer's
             j = self.names.index(name)
             self.seen[j] = True
             courses = np.arange(len(self.F)) if self.iteration == 0 else self._courses(j)

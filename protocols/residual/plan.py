@@ -10,7 +10,8 @@ from jaxtyping import Float64
 
 from numerics.residual.alone import errors_alone
 from numerics.residual.limits import RANGES, prediction_limits
-from numerics.residual.rules import LearningResult, Rules, Split
+from numerics.residual.rules import LearningResult, Rules
+from numerics.residual.split import Split
 from numerics.shared.classes import are_probabilities
 from numerics.shared.threads import single_threaded
 from protocols.residual.bins import Bins
@@ -18,15 +19,15 @@ from protocols.residual.boosted import Boosted
 from protocols.residual.parallel import Parallel
 from protocols.residual.payloads import (
     Bin,
-    Binned,
     Compare,
-    Compared,
     Conclude,
-    Concluded,
+    EntityBins,
     Fit,
-    Fitted,
+    FittedValues,
+    PredictionsAlone,
+    Receipt,
     Show,
-    Tried,
+    TrialFit,
     Try,
 )
 from protocols.residual.sequential import Greedy, Sip
@@ -65,7 +66,7 @@ class Plan:
     >>> plan = Plan(("bank", "shop"), np.array([1.0, 2.0, 4.0, 5.0]), n_learn=3, rules=Rules(algorithm="average"))
     >>> list(plan.asks()), plan.split.n_fit
     (['bank', 'shop'], 3)
-    >>> plan.take({"bank": Fitted(np.zeros((3, 1)), np.ones((1, 1)))})
+    >>> plan.take({"bank": FittedValues(np.zeros((3, 1)), np.ones((1, 1)))})
     >>> plan.asks(), plan.result.beta
     ({}, array([1., 0.]))
     """
@@ -77,12 +78,12 @@ class Plan:
         self.algorithm = _algorithm(names, y, self.split, rules.for_choice(self.split))
         # Whether the agents have been asked, or still are to be, how well they predict alone.
         self.comparing, self.to_compare = False, rules.baselines and (len(y) > n_learn or rules.algorithm == "boosted")
-        self.alone: dict[str, Compared] = {}
+        self.alone: dict[str, PredictionsAlone] = {}
         self.trial: LearningResult | None = None
         self.result: LearningResult | None = None
         self.conclusions: dict[str, Payload] = {}
         self.conclusion_rounds = 0
-        self.unkept: tuple[str, ...] = ()
+        self.without_receipt: tuple[str, ...] = ()
 
     def asks(self) -> dict[str, Payload]:
         """Return the next ask to each agent."""
@@ -108,7 +109,7 @@ class Plan:
             return
         if self.comparing:
             self.comparing = self.to_compare = False
-            self.alone = {name: each for name, each in answers.items() if isinstance(each, Compared)}
+            self.alone = {name: each for name, each in answers.items() if isinstance(each, PredictionsAlone)}
             return
         with single_threaded():
             self.algorithm.take(answers)
@@ -160,12 +161,12 @@ class Plan:
         return Compare(target, n_fit, rules.n_classes, rules.balanced, beside=rules.algorithm == "boosted")
 
     def _take_conclusions(self, answers: Mapping[str, Payload]) -> None:
-        """Ask silent agents once more; set `unkept` to agents with a part in the result that have stored no model."""
+        """Ask silent agents once more; set `without_receipt` to agents of the result that have stored no model."""
         assert self.result is not None  # noqa: S101 - asked once there is a result
-        keepers = {name for name, each in answers.items() if isinstance(each, Concluded) and each.kept}
+        keepers = {name for name, each in answers.items() if isinstance(each, Receipt) and each.stored}
         self.conclusion_rounds += 1
         open_asks = {name: ask for name, ask in self.conclusions.items() if name not in keepers}
-        self.unkept = tuple(name for name in open_asks if self._has_part(name))
+        self.without_receipt = tuple(name for name in open_asks if self._has_part(name))
         # An agent that answered that it has no directory has none the second time either.
         again = {name: ask for name, ask in open_asks.items() if name not in answers}
         self.conclusions = again if self.conclusion_rounds == 1 else {}
@@ -197,18 +198,18 @@ class Plan:
             If its class or a shape is another one, a prediction goes beyond `prediction_limits`, or an announced error
             is not what the predictions leave.
         """
-        if isinstance(answer, Concluded):
+        if isinstance(answer, Receipt):
             return
-        if isinstance(ask, Bin) and isinstance(answer, Binned):
+        if isinstance(ask, Bin) and isinstance(answer, EntityBins):
             _check_binned(ask, answer, self.split.n)
             return
         n_fit, n_held, columns = self.algorithm.answer_shape(name)
-        if isinstance(ask, Fit | Show) and isinstance(answer, Fitted):
+        if isinstance(ask, Fit | Show) and isinstance(answer, FittedValues):
             expected: dict[str, tuple[int, ...]] = {"fitted": (n_fit, columns), "held": (n_held, columns)}
-        elif isinstance(ask, Try) and isinstance(answer, Tried):
+        elif isinstance(ask, Try) and isinstance(answer, TrialFit):
             below = answer.error < ask.bar
             expected = {"fitted": (n_fit if below else 0,), "held": (n_held if below else 0,)}
-        elif isinstance(ask, Compare) and isinstance(answer, Compared):
+        elif isinstance(ask, Compare) and isinstance(answer, PredictionsAlone):
             n_learn, columns = len(ask.target), ask.n_classes or 1
             n_judge = n_learn - ask.n_fit if ask.beside else 0
             expected = {
@@ -220,7 +221,7 @@ class Plan:
         for field, shape in expected.items():
             if (got := getattr(answer, field).shape) != shape:
                 raise PayloadError(answer.title(), field, f"expected shape {shape}, got {got}")
-        if isinstance(answer, Compared) and self.rules.n_classes:
+        if isinstance(answer, PredictionsAlone) and self.rules.n_classes:
             for field in expected:
                 if not are_probabilities(getattr(answer, field)):
                     raise PayloadError(answer.title(), field, "are not probabilities of the classes")
@@ -230,7 +231,7 @@ class Plan:
             values = getattr(answer, field)
             if values.min(initial=0.0) < low or values.max(initial=0.0) > high:
                 raise PayloadError(answer.title(), field, f"goes beyond {RANGES:g} ranges of the outcome")
-        if isinstance(self.algorithm, Greedy) and not isinstance(answer, Compared):
+        if isinstance(self.algorithm, Greedy) and not isinstance(answer, PredictionsAlone):
             self.algorithm.check_error(answer, (low, high))
 
 
@@ -238,7 +239,7 @@ MOST_CATEGORIES = 51
 """Most bins of a column of categories: the site's most frequent ones, and that of all others."""
 
 
-def _check_binned(ask: Bin, answer: Binned, n: int) -> None:
+def _check_binned(ask: Bin, answer: EntityBins, n: int) -> None:
     """Refuse bins that are not of these rows, or that no column can have."""
 
     def refuse(field: str, problem: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, UInt8
 
 from protocols.budget import MODELS
-from protocols.residual.learning_payloads import Concluded
+from protocols.residual.learning_payloads import Receipt
 from protocols.wire.payload import Payload
 
 # -- between sites ----------------------------------------------------------------------------------------------------
@@ -16,13 +16,13 @@ from protocols.wire.payload import Payload
 
 @dataclass(frozen=True)
 class SealedAnswer(Payload):
-    """To the center: the answer to a sealed ask, sealed for the site that asked. `body` as in `Sealed`."""
+    """To the center: the answer to a sealed ask, sealed for the site that asked. `body` as in `SealedAsk`."""
 
     body: UInt8[np.ndarray, "bytes"]
 
 
 @dataclass(frozen=True)
-class Sealed(Payload, answer=SealedAnswer):
+class SealedAsk(Payload, answer=SealedAnswer):
     """To sites: a payload of this module, encrypted by another site for this one; the center relays it.
 
     Attributes
@@ -38,7 +38,7 @@ class Sealed(Payload, answer=SealedAnswer):
 
 
 @dataclass(frozen=True)
-class Fused(Payload):
+class FusionStep(Payload):
     """To the center: the next sealed asks of the site that holds the outcome, and at the end the result.
 
     Attributes
@@ -63,7 +63,7 @@ class Fused(Payload):
         Variances of the agents' parts of the prediction by iteration.
     seen : ndarray
         Agents that sent any prediction.
-    unkept : tuple of str
+    without_receipt : tuple of str
         Agents with a part in the result that did not confirm that they stored their model.
     left_out : tuple of str
         Agents that raised the error on validation rows (``residual.robust``).
@@ -97,7 +97,7 @@ class Fused(Payload):
     curve: Float64[np.ndarray, "t 3"]
     parts: Float64[np.ndarray, "t D"]
     seen: Bool[np.ndarray, "D"]
-    unkept: tuple[str, ...]
+    without_receipt: tuple[str, ...]
     left_out: tuple[str, ...]
     last: bool
     alone: tuple[str, ...]
@@ -109,7 +109,7 @@ class Fused(Payload):
 
 
 @dataclass(frozen=True)
-class Lead(Payload, answer=Fused):
+class Lead(Payload, answer=FusionStep):
     """To the site that holds the outcome, once: asks it to do the fusion center's arithmetic.
 
     Attributes
@@ -131,7 +131,7 @@ class Lead(Payload, answer=Fused):
 
 
 @dataclass(frozen=True)
-class Fuse(Payload, answer=Fused):
+class Fuse(Payload, answer=FusionStep):
     """To the site that holds the outcome: the agents' answers to its asks.
 
     Attributes
@@ -147,7 +147,7 @@ class Fuse(Payload, answer=Fused):
 
 
 @dataclass(frozen=True)
-class KeepEnsemble(Payload, answer=Concluded):
+class KeepEnsemble(Payload, answer=Receipt):
     """To the site that holds the outcome, once, after the ring: asks it to store what later predictions need.
 
     Attributes
@@ -188,13 +188,13 @@ class Present(Payload, answer=SealedAnswer):
 
 @dataclass(frozen=True)
 class Part(Payload):
-    """Inside the answer to `Present`: `part` of `Predicted`, of every row of the order."""
+    """Inside the answer to `Present`: `part` of `AgentPredictions`, of every row of the order."""
 
     part: Float64[np.ndarray, "n c"] | UInt8[np.ndarray, "n c"]
 
 
 @dataclass(frozen=True)
-class Summed(Payload):
+class PredictionCount(Payload):
     """To the center: the predictions are complete, and stay at the site.
 
     Attributes
@@ -210,7 +210,7 @@ class Summed(Payload):
 
 
 @dataclass(frozen=True)
-class Sum(Payload, answer=Summed):
+class Sum(Payload, answer=PredictionCount):
     """To the site that held the outcome: the agents' parts. `run` as in `Predict`, the others as in `Fuse`."""
 
     run: str
@@ -226,13 +226,13 @@ class Residual(Payload):
 
 
 @dataclass(frozen=True)
-class Passed(Payload):
+class NextResidual(Payload):
     """To the center: the residual after this agent's step, sealed for the next agent.
 
     Attributes
     ----------
     body : ndarray
-        As in `Sealed`.
+        As in `SealedAsk`.
     train, validation, test : float
         Mean squares of the residual, by kind of row; 0 where there are none.
     step, total : float
@@ -248,7 +248,7 @@ class Passed(Payload):
 
 
 @dataclass(frozen=True)
-class Pass(Payload, answer=Passed):
+class Pass(Payload, answer=NextResidual):
     """To sites: asks an agent to fit the residual and pass on what is left (section VI-B, without a fusion center).
 
     Attributes
@@ -258,7 +258,7 @@ class Pass(Payload, answer=Passed):
         one does not answer. Empty: a new course begins, with the outcome, or with its residual in the clear where the
         center holds it.
     body : ndarray
-        As in `Sealed`; empty where this site takes its own residual.
+        As in `SealedAsk`; empty where this site takes its own residual.
     receiver : str
         The next agent.
     n_fit, n_validation : int

@@ -11,9 +11,10 @@ from jaxtyping import Float64
 from numerics.residual.influence import without_each
 from numerics.residual.limits import largest_error
 from numerics.residual.robust import raises_error
-from numerics.residual.rules import LearningResult, Rules, Split, selection_error
+from numerics.residual.rules import LearningResult, Rules, selection_error
 from numerics.residual.sequential import bar, gains, project, winner
-from protocols.residual.payloads import Conclude, Fit, Fitted, Show, Tried, Try
+from numerics.residual.split import Split
+from protocols.residual.payloads import Conclude, Fit, FittedValues, Show, TrialFit, Try
 from protocols.wire.payload import Payload, PayloadError
 
 _ROUNDING = 1e-9
@@ -109,7 +110,7 @@ class _CenterCourse(Course):
         self.best_sums = self.sums.copy()
         super().__init__(names, split, rules, mean, split.errors(self.residual))
 
-    def step(self, j: int, answer: Fitted | Tried) -> None:
+    def step(self, j: int, answer: FittedValues | TrialFit) -> None:
         """Take an agent's step; a robust course leaves out an agent whose step raises the error on validation rows."""
         step = np.concatenate([answer.fitted.ravel(), answer.held.ravel()]).astype(np.float64)
         n_fit = self.split.n_fit
@@ -154,7 +155,7 @@ class Sip(_CenterCourse):
     def take(self, answers: Mapping[str, Payload]) -> None:
         """Take the agent's step and go on to the next agent; an agent that does not answer loses its turn."""
         answer = answers.get(self.names[self.turn])
-        if isinstance(answer, Fitted):
+        if isinstance(answer, FittedValues):
             self.misses = 0
             self.step(self.turn, answer)
         else:
@@ -201,7 +202,7 @@ class Greedy(_CenterCourse):
         if self.winner >= 0:
             self._take_shown(answers)
             return
-        attempts = {self.names.index(name): each for name, each in answers.items() if isinstance(each, Tried)}
+        attempts = {self.names.index(name): each for name, each in answers.items() if isinstance(each, TrialFit)}
         errors = np.array([attempts[j].error if j in attempts else np.inf for j in range(len(self.names))])
         residual = self.residual[: self.split.n_fit]
         power = float(residual @ residual)
@@ -214,12 +215,12 @@ class Greedy(_CenterCourse):
         else:
             self.winner, self.winning_error = best, float(errors[best])
 
-    def check_error(self, answer: Fitted | Tried, limits: tuple[float, float]) -> None:
+    def check_error(self, answer: FittedValues | TrialFit, limits: tuple[float, float]) -> None:
         """Refuse an error that the predictions with it, or later shown for it, do not leave.
 
         Parameters
         ----------
-        answer : Fitted or Tried
+        answer : FittedValues or TrialFit
             Answer to a `Show` or a `Try`.
         limits : tuple of float
             Least and greatest prediction, of which a try without predictions may consist.
@@ -230,13 +231,13 @@ class Greedy(_CenterCourse):
             If the error is another one, or cannot be.
         """
         residual = self.residual[: self.split.n_fit]
-        if isinstance(answer, Tried) and not 0 <= answer.error <= (1 + _ROUNDING) * largest_error(residual, limits):
+        if isinstance(answer, TrialFit) and not 0 <= answer.error <= (1 + _ROUNDING) * largest_error(residual, limits):
             raise PayloadError(answer.title(), "error", "is a sum of squares that no prediction leaves")
         if not len(answer.fitted):
             return
         fitted = answer.fitted.ravel().astype(np.float64)
         left = residual.astype(answer.fitted.dtype) - fitted
-        announced = answer.error if isinstance(answer, Tried) else self.winning_error
+        announced = answer.error if isinstance(answer, TrialFit) else self.winning_error
         if abs(float(left @ left) - announced) > _ROUNDING * float(residual @ residual + fitted @ fitted):
             raise PayloadError(answer.title(), "fitted", "leaves another error than the one that was announced")
 
@@ -244,12 +245,12 @@ class Greedy(_CenterCourse):
         """Take the winner's step; if it is silent, all are asked again in this iteration, and another wins."""
         j, self.winner = self.winner, -1
         answer = answers.get(self.names[j])
-        if isinstance(answer, Fitted):
+        if isinstance(answer, FittedValues):
             self._win(j, answer)
         else:
             self.silent[j] = True
 
-    def _win(self, j: int, answer: Fitted | Tried) -> None:
+    def _win(self, j: int, answer: FittedValues | TrialFit) -> None:
         iteration = self.iteration
         self.step(j, answer)
         if self.left_out[j]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from common import settings
-from common.settings import Allowed, at_least, below, between, setting
+from common.settings import setting
+from common.value_ranges import ValueRange, at_least, below, between
 from numerics.residual.rules import MOST_POWERS
 from protocols.prediction import Prediction
 from protocols.settings import ProtocolSettings
@@ -47,13 +48,13 @@ class Settings(ProtocolSettings, prefix="residual"):
     power: str = setting(
         "auto",
         "p of the reweighting (eq. 37): a number, or auto, chosen on held-out rows",
-        Allowed("'auto' or a number from 1 to 20", lambda value: value == "auto" or _is_power(value)),
+        ValueRange("'auto' or a number from 1 to 20", lambda value: value == "auto" or _is_power(value)),
         unset="",
     )
     powers: str = setting(
         "1 1.5 2 3 4 5",
         "candidates of p for auto",
-        Allowed(f"numbers from 1 to 20, {MOST_POWERS} at most", _are_powers),
+        ValueRange(f"numbers from 1 to 20, {MOST_POWERS} at most", _are_powers),
     )
     step: Literal["search", "full"] = setting(
         "search", "parallel: length of a step: back-search (Algorithm 4), or full"
@@ -70,7 +71,7 @@ class Settings(ProtocolSettings, prefix="residual"):
     shrinkage: float = setting(
         0.0,
         "boosted, sip and greedy: nu",
-        Allowed("0 (not set), or from 0.000001 to 1", lambda value: value == 0 or 1e-6 <= value <= 1),
+        ValueRange("0 (not set), or from 0.000001 to 1", lambda value: value == 0 or 1e-6 <= value <= 1),
         words="1; of boosted 0.2",
     )
     steps: int = setting(1, "sip and greedy: residual steps of an agent in one ask", between(1, 1000))
@@ -88,14 +89,14 @@ class Settings(ProtocolSettings, prefix="residual"):
     validation: float = setting(
         0.25,
         "share of the training rows on which p and the number of iterations are chosen",
-        Allowed("greater than 0, below 1", lambda value: 1e-9 <= value <= 1 - 1e-9),
+        ValueRange("greater than 0, below 1", lambda value: 1e-9 <= value <= 1 - 1e-9),
     )
     holdout: float = setting(0.2, "own data: share of the rows that are test rows", between(0, 0.9))
     refit: bool = setting(True, "learn again from all training rows once p and the number of iterations are chosen")
     bins: int = setting(
         32,
         "bins: most bins of a column, of the sites that allow-bins",
-        Allowed("16, 32 or 64", (16, 32, 64).__contains__),
+        ValueRange("16, 32 or 64", (16, 32, 64).__contains__),
     )
     bins_epsilon: float = setting(
         0.0,

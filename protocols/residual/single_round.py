@@ -9,9 +9,10 @@ from jaxtyping import Float64
 
 from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.robust import harmful_agents
-from numerics.residual.rules import LearningResult, Rules, Split
+from numerics.residual.rules import LearningResult, Rules
 from numerics.residual.single_round import combine_once, without_each_once
-from protocols.residual.payloads import Conclude, Fit, Fitted
+from numerics.residual.split import Split
+from protocols.residual.payloads import Conclude, Fit, FittedValues
 from protocols.wire.payload import Payload
 
 
@@ -42,7 +43,7 @@ class SingleRound:
         """Take the agents' predictions."""
         self.ended = True
         for name, answer in answers.items():
-            assert isinstance(answer, Fitted)  # noqa: S101 - an ask's class names its answer's
+            assert isinstance(answer, FittedValues)  # noqa: S101 - an ask's class names its answer's
             j = self.names.index(name)
             self.seen[j] = True
             self.F[j, : self.split.n_fit], self.F[j, self.split.n_fit :] = answer.fitted[:, 0], answer.held[:, 0]

@@ -30,7 +30,7 @@ MOST_ROWS = 10**9
 
 
 @dataclass(frozen=True)
-class Fitted(Payload):
+class FittedModel(Payload):
     """To the center, once: a learner's fitted model (Ye, Ding and Ghanadan 2022, step 1).
 
     Attributes
@@ -69,7 +69,7 @@ class Fitted(Payload):
 
 
 @dataclass(frozen=True)
-class Select(Payload, answer=Fitted):
+class Select(Payload, answer=FittedModel):
     """To sites, once: asks for a method chosen by cross-validation, and its fitted model.
 
     Attributes
@@ -85,7 +85,7 @@ class Select(Payload, answer=Fitted):
     reference : str
         Definition of ``e_i``: ``left-out``, ``fitted`` or ``cv``.
     moments : bool
-        Whether `Fitted.mean` and `Fitted.scatter` are wanted, for a pooled linear regression.
+        Whether `FittedModel.mean` and `FittedModel.scatter` are wanted, for a pooled linear regression.
     class_weight : str
         ``none`` or ``balanced``; of no effect on amounts.
     """
@@ -166,8 +166,8 @@ class Rows(Payload):
     Attributes
     ----------
     x, y : ndarray
-        Inputs, in the order of `Fitted.features`, and outcomes, in the units of the site's file. No rows from a site
-        that keeps them.
+        Inputs, in the order of `FittedModel.features`, and outcomes, in the units of the site's file. No rows from a
+        site that keeps them.
     """
 
     x: Float64[np.ndarray, "n p"]
@@ -229,8 +229,9 @@ class Predict(Payload, answer=Errors):
     """To sites, once: the learner's cluster, and the combinations of models to predict its held-out rows by.
 
     A combination predicts ``sum_i weights_i f_i(x) + own f(x) + [1 x] coefficients`` (Ye, Ding and Ghanadan 2022, eq.
-    5), plus ``sum_m retrained_m g_m(x)`` over models g of pooled rows. The combination ``personal`` has no numbers
-    here: the learner mixes the models that it was sent by weights of its own, which never leave it.
+    5), plus ``sum_m pool_model_m g_m(x)`` over models g of pooled rows. The combination ``personal`` has no numbers
+    here: the learner mixes the models that it was sent by weights of its own, which start from `shares` and never leave
+    it.
 
     Attributes
     ----------
@@ -251,7 +252,7 @@ class Predict(Payload, answer=Errors):
         Which of them sent their rows: their shares together are the weight of the model that was fitted to these rows.
     models : tuple of ndarray
         Models that the center fitted to pooled rows; none unless rows were asked for.
-    retrained : ndarray
+    pool_weights : ndarray
         Their weights.
     standardize : str
         As in `Select`.
@@ -267,7 +268,7 @@ class Predict(Payload, answer=Errors):
     shares: Float64[np.ndarray, "members"]
     pooled: Bool[np.ndarray, "members"]
     models: tuple[UInt8[np.ndarray, "_"], ...]
-    retrained: Float64[np.ndarray, "combinations retrained"]
+    pool_weights: Float64[np.ndarray, "combinations pool_models"]
     standardize: str
 
     def spends(self) -> dict[str, int]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from common import settings
-from common.settings import POSITIVE, Allowed, at_least, between, setting
+from common.settings import setting
+from common.value_ranges import POSITIVE, ValueRange, at_least, between
 from protocols.prediction import Prediction
 from protocols.settings import ProtocolSettings
 
@@ -43,7 +44,9 @@ class Settings(ProtocolSettings, prefix="sec"):
     k_method: Literal["held-out", "eigengap", "gap"] = setting(
         "held-out", "how the number of clusters is chosen", unset=""
     )
-    k_min: int = setting(1, "fewest clusters to choose from", Allowed("1 or 2", lambda value: value in (1, 2)), unset=0)
+    k_min: int = setting(
+        1, "fewest clusters to choose from", ValueRange("1 or 2", lambda value: value in (1, 2)), unset=0
+    )
     k_max: int = setting(
         0, "most clusters to choose from", at_least(0), words="10, or fewer where there are few learners"
     )

@@ -79,7 +79,7 @@ class Deal(Payload, answer=Shares):
 
 
 @dataclass(frozen=True)
-class Hidden(Shares):
+class MaskedAnswer(Shares):
     """To the center: an answer under masks, and the secrets of the next sum, in shares for the same sites.
 
     Attributes
@@ -95,7 +95,7 @@ class Hidden(Shares):
 
 
 @dataclass(frozen=True)
-class Hide(Payload, answer=Hidden):
+class Hide(Payload, answer=MaskedAnswer):
     """To sites: an ask that is to be answered under masks.
 
     Attributes
@@ -124,14 +124,14 @@ class Hide(Payload, answer=Hidden):
 
 
 @dataclass(frozen=True)
-class Shown(Payload):
+class SecretShares(Payload):
     """To the center: this site's share of one secret of every site of the sum; zeros where there was none."""
 
     shares: UInt8[np.ndarray, "n 36"]
 
 
 @dataclass(frozen=True)
-class Show(Payload, answer=Shown):
+class Show(Payload, answer=SecretShares):
     """To sites: asks for the shares that reveal the sum.
 
     Attributes

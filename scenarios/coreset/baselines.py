@@ -10,7 +10,7 @@ from jaxtyping import Float64
 
 from numerics.shared.threads import single_threaded
 from protocols.coreset.settings import Settings
-from scenarios.coreset.common import Pooled
+from scenarios.coreset.common import PooledRows
 from scenarios.registry import Config
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def column_scale(x: Float64[np.ndarray, "n d"], scale: str) -> Float64[np.ndarra
     return np.where(deviation > 0, deviation, 1.0)
 
 
-def pooled_costs(pooled: Pooled, config: Config, seed: int) -> dict[str, float]:
+def pooled_costs(pooled: PooledRows, config: Config, seed: int) -> dict[str, float]:
     """Return costs of clusterings of the pooled rows, in the units that `coreset.scale` sets.
 
     Parameters
@@ -66,7 +66,7 @@ def pooled_costs(pooled: Pooled, config: Config, seed: int) -> dict[str, float]:
 
 @lru_cache(maxsize=1024)  # two numbers each; the cells of a table share them
 def _fair(
-    pooled: Pooled, k: int, algorithm: str, balance: float, scale: str, restarts: int, seed: int
+    pooled: PooledRows, k: int, algorithm: str, balance: float, scale: str, restarts: int, seed: int
 ) -> tuple[float, float]:
     """Return the costs of a fair clustering and of its fairlets (NaN if it has none)."""
     # A site looks for its shard in this package, and needs no flows for that.
@@ -88,7 +88,7 @@ def _fair(
 
 
 @lru_cache(maxsize=1024)
-def _plain(pooled: Pooled, k: int, scale: str, restarts: int, seed: int) -> float:
+def _plain(pooled: PooledRows, k: int, scale: str, restarts: int, seed: int) -> float:
     """Return the cost of a clustering that need not be fair."""
     from numerics.coreset.fairness.clustering import plain_clustering
 

@@ -26,7 +26,7 @@ settings = partial(settings_of, "coreset")
 
 
 @dataclass(frozen=True, eq=False)
-class Pooled:
+class PooledRows:
     """All rows of a world, as no site ever holds them.
 
     Attributes

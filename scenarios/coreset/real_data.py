@@ -17,7 +17,7 @@ from protocols.coreset.settings import Settings
 from scenarios import datasets
 from scenarios.common import frozen, number
 from scenarios.coreset.baselines import pooled_costs
-from scenarios.coreset.common import ADULT, BANK, DIABETES, ROWS, SPLIT, K, Pooled, add, settings
+from scenarios.coreset.common import ADULT, BANK, DIABETES, ROWS, SPLIT, K, PooledRows, add, settings
 from scenarios.coreset.split import SPLITS, check_rows, even_edges, group_edges, split_of
 from scenarios.registry import Cell, Config, ScenarioError
 from scenarios.tables import Table
@@ -91,7 +91,7 @@ class Selection:
         ``(n,)`` each row's value, or the rank of its category, in the column that the sites may be split along.
     """
 
-    pooled: Pooled
+    pooled: PooledRows
     rows: Int64[np.ndarray, "n"]
     along: Shaped[np.ndarray, "n"]
 
@@ -186,7 +186,7 @@ def _selection(world: World, data: Table, labels: Shaped[np.ndarray, "n"], rows:
     else:
         _, along = np.unique(data.categories[world.along].to_numpy(str)[rows], return_inverse=True)
     frozen(x, group, rows, along)
-    return Selection(Pooled(x, group, tuple(str(name) for name in names), data.features), rows, along)
+    return Selection(PooledRows(x, group, tuple(str(name) for name in names), data.features), rows, along)
 
 
 # -- sites ------------------------------------------------------------------------------------------------------------

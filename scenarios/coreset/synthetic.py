@@ -12,7 +12,7 @@ from jaxtyping import Float64, Int64
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from scenarios.common import frozen, number
 from scenarios.coreset.baselines import MOST_ROWS, pooled_costs
-from scenarios.coreset.common import BLOCK, PLACES, SYNTHETIC, K, Pooled, add
+from scenarios.coreset.common import BLOCK, PLACES, SYNTHETIC, K, PooledRows, add
 from scenarios.coreset.split import check_rows, even_edges, group_edges, split_of
 from scenarios.registry import Config
 
@@ -27,7 +27,7 @@ _APART, _ASIDE = 3.0, 1.0
 
 
 @dataclass(frozen=True)
-class Planted:
+class PlantedClusters:
     """Rows in fair clusters; a clustering that ignores the groups finds cheaper clusters.
 
     Row i has group ``i mod H`` and belongs to cluster ``floor(i / H) mod K``, so every cluster has the same number of
@@ -89,7 +89,7 @@ class Planted:
 
 
 @lru_cache(maxsize=32)  # some kilobytes each
-def _places(planted: Planted) -> tuple[Float64[np.ndarray, "k d"], Float64[np.ndarray, "h d"]]:
+def _places(planted: PlantedClusters) -> tuple[Float64[np.ndarray, "k d"], Float64[np.ndarray, "h d"]]:
     """Return the positions of the clusters, and the shifts of the groups from there."""
     rng = np.random.default_rng([planted.seed, SYNTHETIC, PLACES])
     half = planted.dimension - planted.dimension // 2
@@ -107,7 +107,7 @@ def _places(planted: Planted) -> tuple[Float64[np.ndarray, "k d"], Float64[np.nd
 # -- the world --------------------------------------------------------------------------------------------------------
 
 
-def planted_of(config: Config, seed: int) -> Planted:
+def planted_of(config: Config, seed: int) -> PlantedClusters:
     """Return the planted rows of a run configuration.
 
     Parameters
@@ -126,7 +126,7 @@ def planted_of(config: Config, seed: int) -> Planted:
     """
     groups = _setting(config, "coreset.groups", GROUPS, 1, 100)
     rows = _setting(config, "coreset.rows", ROWS, groups, MOST)
-    return Planted(
+    return PlantedClusters(
         n_rows=rows - rows % groups,
         dimension=_setting(config, "coreset.dimension", DIMENSION, 2, 1000),
         groups=groups,
@@ -145,7 +145,7 @@ def _k(config: Config) -> int:
 
 
 def shards(config: Config, seed: int, n_sites: int) -> list[GroupedRows]:
-    """Return the rows of `Planted`, split as `coreset.split` says; a row's entity is its number.
+    """Return the rows of `PlantedClusters`, split as `coreset.split` says; a row's entity is its number.
 
     Rows are computed when they are read. With "random", a site has consecutive rows, whose order is random already.
     With "column", it has consecutive clusters, in the order of the first column. With "group", it has one group, as
@@ -161,7 +161,7 @@ def shards(config: Config, seed: int, n_sites: int) -> list[GroupedRows]:
     return [_shard(planted, split, n_sites, site) for site in range(n_sites)]
 
 
-def _shard(planted: Planted, split: str, n_sites: int, site: int) -> GroupedRows:
+def _shard(planted: PlantedClusters, split: str, n_sites: int, site: int) -> GroupedRows:
     """Return the rows of one site."""
 
     def blocks() -> Iterator[RowBlock]:
@@ -195,7 +195,7 @@ class _Order:
         ``(n_sites + 1,)``, where they begin and end.
     """
 
-    def __init__(self, planted: Planted, split: str, n_sites: int) -> None:
+    def __init__(self, planted: PlantedClusters, split: str, n_sites: int) -> None:
         self._planted, self._split = planted, split
         self.edges = even_edges(planted.n_rows, n_sites)
         cycle = planted.groups * planted.planted
@@ -243,15 +243,15 @@ def baselines(config: Config, seed: int) -> dict[str, float]:
 
 
 @lru_cache(maxsize=32)  # 5000 rows at most
-def _pooled(planted: Planted) -> Pooled:
+def _pooled(planted: PlantedClusters) -> PooledRows:
     x = np.concatenate([x for _, x in planted.streams(range(planted.n_rows))])
     group = np.arange(planted.n_rows, dtype=np.int64) % planted.groups
     frozen(x, group)
-    return Pooled(x, group, planted.names, planted.features)
+    return PooledRows(x, group, planted.names, planted.features)
 
 
 @lru_cache(maxsize=1024)
-def _planted_cost(planted: Planted, scale: str) -> float:
+def _planted_cost(planted: PlantedClusters, scale: str) -> float:
     """Return the cost of the planted clusters around the means of their rows, in one pass over the rows."""
     centers = planted.centers()
     counts, sums, squares = np.zeros(len(centers)), np.zeros_like(centers), np.zeros(planted.dimension)

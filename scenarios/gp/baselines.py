@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.shared.threads import single_threaded
-from scenarios.gp.common import Pooled
+from scenarios.gp.common import PooledRows
 
 MOST_ROWS = 8000
 """There is no baseline for more rows: the covariance would take more than half a gigabyte."""
@@ -19,7 +19,7 @@ ROWS_DRAWN = 2000
 
 
 @lru_cache(maxsize=256)  # each keeps its world, which is in use anyway; the rows of a table share them
-def full_process(pooled: Pooled, kernel: str) -> tuple[tuple[str, float], ...]:
+def full_process(pooled: PooledRows, kernel: str) -> tuple[tuple[str, float], ...]:
     """Return the errors on the test rows of one Gaussian process, its hyperparameters by maximum likelihood.
 
     The experts approximate this process (Jalali and Kasneci 2022, section II-A).
@@ -59,7 +59,7 @@ def full_process(pooled: Pooled, kernel: str) -> tuple[tuple[str, float], ...]:
 
 
 @lru_cache(maxsize=256)  # as above
-def full_classes(pooled: Pooled, kernel: str) -> tuple[tuple[str, float], ...]:
+def full_classes(pooled: PooledRows, kernel: str) -> tuple[tuple[str, float], ...]:
     """Return the scores on the test rows of one Dirichlet-based Gaussian process.
 
     Parameters are those of `full_process`.

@@ -35,7 +35,7 @@ settings = partial(settings_of, "gp")
 
 
 @dataclass(frozen=True, eq=False)
-class Pooled:
+class PooledRows:
     """All rows of one draw of a world, as no site ever holds them.
 
     Attributes
@@ -64,7 +64,7 @@ class Pooled:
         frozen(self.x, self.y, self.x_test, self.y_test)
 
 
-Draw = Callable[[Config, int], Pooled]
+Draw = Callable[[Config, int], PooledRows]
 """``draw(config, seed)``: the same object for the same arguments, as long as it is in use."""
 
 

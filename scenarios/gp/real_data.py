@@ -23,7 +23,7 @@ from scenarios.gp.common import (
     ROWS,
     SARCOS,
     SONG,
-    Pooled,
+    PooledRows,
     rows_of,
 )
 from scenarios.gp.sites import add
@@ -59,7 +59,7 @@ class World:
         return f"gp-{self.data_set}"
 
 
-def draw(world: World, config: Config, seed: int) -> Pooled:
+def draw(world: World, config: Config, seed: int) -> PooledRows:
     """Draw the rows of a world; `gp.rows` of the training rows.
 
     Fewer training rows are a subset of more, and have the same test rows.
@@ -75,7 +75,7 @@ def draw(world: World, config: Config, seed: int) -> Pooled:
 
 
 @lru_cache(maxsize=16)
-def _draw(world: World, path: Path | None, n_rows: int, seed: int) -> Pooled:
+def _draw(world: World, path: Path | None, n_rows: int, seed: int) -> PooledRows:
     data = datasets.load(world.data_set, path)
     stream = (seed, world.stream)
     order = np.random.default_rng([*stream, ROWS]).permutation(len(data.x))
@@ -90,7 +90,7 @@ def _draw(world: World, path: Path | None, n_rows: int, seed: int) -> Pooled:
     y, y_test = data.outcome[rows].astype(np.float64), data.outcome[test].astype(np.float64)
     if np.ptp(y) == 0 or np.ptp(y_test) == 0:
         raise ScenarioError(f"{world.name}: the outcome of {path or 'the data set'} is the same in all rows")
-    return Pooled(data.x[rows], y, data.x[test], y_test, data.features, stream, world.classes)
+    return PooledRows(data.x[rows], y, data.x[test], y_test, data.features, stream, world.classes)
 
 
 def _test_rows(world: World, order: np.ndarray) -> Bool[np.ndarray, "n"]:

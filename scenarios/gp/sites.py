@@ -12,12 +12,12 @@ from numerics.gp.measurements import Measurements, Queries
 from protocols.gp.settings import Settings
 from scenarios.common import frozen, number
 from scenarios.gp.baselines import full_classes, full_process
-from scenarios.gp.common import COLUMNS, PARTS, Draw, Pooled, split_of
+from scenarios.gp.common import COLUMNS, PARTS, Draw, PooledRows, split_of
 from scenarios.registry import Config, Scenario, ScenarioError, register
 
 
 @lru_cache(maxsize=64)  # 8 bytes a row
-def parts_of(pooled: Pooled, n_parts: int, split: str) -> Int64[np.ndarray, "n"]:
+def parts_of(pooled: PooledRows, n_parts: int, split: str) -> Int64[np.ndarray, "n"]:
     """Return the number of the expert that each row belongs to; every expert has a row.
 
     With `split` "kmeans" by k-means of the standardized inputs, as in the paper; with "random" at random, such that
@@ -35,7 +35,7 @@ def parts_of(pooled: Pooled, n_parts: int, split: str) -> Int64[np.ndarray, "n"]
 
 
 @lru_cache(maxsize=16)  # as large as their worlds
-def deal(pooled: Pooled, n_parts: int, split: str, n_sites: int) -> tuple[Measurements, ...]:
+def deal(pooled: PooledRows, n_parts: int, split: str, n_sites: int) -> tuple[Measurements, ...]:
     """Deal the experts to the sites in turn: the first to site 0, the second to site 1, and so on."""
     part = parts_of(pooled, n_parts, split)
     shards = []
@@ -48,7 +48,7 @@ def deal(pooled: Pooled, n_parts: int, split: str, n_sites: int) -> tuple[Measur
 
 
 def _measurements(
-    x: Float64[np.ndarray, "n d"], y: Float64[np.ndarray, "n"], pooled: Pooled, part: Int64[np.ndarray, "n"]
+    x: Float64[np.ndarray, "n d"], y: Float64[np.ndarray, "n"], pooled: PooledRows, part: Int64[np.ndarray, "n"]
 ) -> Measurements:
     """Return a site's rows; of classes with the list of those that it has."""
     if not pooled.classes:

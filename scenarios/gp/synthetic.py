@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from scenarios.gp.cells import synthetic_cells
-from scenarios.gp.common import ROWS, SYNTHETIC, Pooled, rows_of
+from scenarios.gp.common import ROWS, SYNTHETIC, PooledRows, rows_of
 from scenarios.gp.sites import add
 from scenarios.registry import Config
 
@@ -24,7 +24,7 @@ def curve(x: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
     return np.asarray(5 * x**2 * np.sin(12 * x) + (x**3 - 0.5) * np.sin(3 * x - 0.5) + 4 * np.cos(2 * x))
 
 
-def synthetic(config: Config, seed: int) -> Pooled:
+def synthetic(config: Config, seed: int) -> PooledRows:
     """Draw points of the curve with noise of deviation 0.2: `gp.rows` training rows (3000), a tenth as many test rows.
 
     Section V-A1. Inputs are uniform, from 0 to 1 and from -0.2 to 1.2. The test outputs have the noise as well.
@@ -45,13 +45,13 @@ def synthetic(config: Config, seed: int) -> Pooled:
 
 
 @lru_cache(maxsize=32)
-def _draw(n_rows: int, seed: int) -> Pooled:
+def _draw(n_rows: int, seed: int) -> PooledRows:
     stream = (seed, SYNTHETIC)
     (x, y), (x_test, y_test) = (
         _points(n, span, (*stream, ROWS, purpose))
         for purpose, (n, span) in enumerate([(n_rows, TRAINING), (max(2, round(TEST_SHARE * n_rows)), TEST)])
     )
-    return Pooled(x, y, x_test, y_test, ("x",), stream)
+    return PooledRows(x, y, x_test, y_test, ("x",), stream)
 
 
 def _points(

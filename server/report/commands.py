@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Mapping
 
 from common.data_places import GIVEN_IN_PYTHON
-from common.settings import SettingError, Value, to_toml
+from common.settings import SettingError, to_toml
+from common.value_ranges import Value
 from protocols.settings import declared
 
 _OPTIONS = ("protocol", "data", "output-dir")
@@ -29,7 +30,7 @@ def settings_of(config: Mapping[str, Value]) -> dict[str, Value]:
     }
 
 
-def given_in_python(config: Mapping[str, Value]) -> bool:
+def from_python(config: Mapping[str, Value]) -> bool:
     """Whether a run has data that were given in Python, which no command can name."""
     return any(str(value).startswith(GIVEN_IN_PYTHON) for value in config.values())
 
@@ -49,7 +50,7 @@ def flwr_command(config: Mapping[str, Value], n_sites: int) -> str:
     >>> flwr_command({"seed": 3, "min-sites": 2}, n_sites=0)
     'flwr run . --stream --run-config seed=3 --run-config min-sites=2'
     """
-    if given_in_python(config):
+    if from_python(config):
         return ""
     words = ["flwr", "run", ".", "--stream"]
     for key, value in settings_of(config).items():
@@ -70,7 +71,7 @@ def consilience_command(config: Mapping[str, Value], n_sites: int) -> str:
     >>> consilience_command({"scenario": "wine", "seed": 3}, n_sites=50)
     'consilience run wine --sites 50 --set seed=3'
     """
-    if not n_sites or given_in_python(config):
+    if not n_sites or from_python(config):
         return ""
     words = ["consilience", "run"]
     if not config.get("protocol"):

@@ -25,9 +25,10 @@ def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
         if "coreset.Masses" in payloads
         else ""
     )
+    alone = " Three sums say what a site's rows cost in clusters of its own." if "coreset.Compared" in payloads else ""
     return (
         f"Rows stayed at the sites. What left them are {points}, and how many rows of each group are in each"
-        f" cluster.{single}{counts}"
+        f" cluster.{single}{counts}{alone}"
     )
 
 
@@ -128,9 +129,9 @@ REPORT = ProtocolReport(
         "Masses": "how many rows of each group would go to which center at these prices",
         "Settle": "centers, and the last prices",
         "Compare": "centers, and how many rows of each point go to each, to say how well a site does alone",
-        "Compared": "costs of rows left out, at the site's own centers and at the joint ones, with three digits",
-        "Counted": "rows of each group in each cluster",
-        "Settled": "rows of each group in each cluster, and what they cost",
+        "CostsAlone": "costs of rows left out, at the site's own centers and at the joint ones, with three digits",
+        "ClusterCounts": "rows of each group in each cluster",
+        "ClusterCosts": "rows of each group in each cluster, and what they cost",
     },
     saved_arrays={
         "features": "names d",

@@ -25,9 +25,9 @@ _PAYLOADS: Mapping[str, str] = {
     "secure_aggregation.Deal": "asks for shares of the secrets behind the masks",
     "secure_aggregation.Shares": "these shares, encrypted for the other sites",
     "secure_aggregation.Hide": "an ask whose answer is to be masked",
-    "secure_aggregation.Hidden": "a masked answer: only the sum of all is readable",
+    "secure_aggregation.MaskedAnswer": "a masked answer: only the sum of all is readable",
     "secure_aggregation.Show": "asks for the shares of sites that did not answer",
-    "secure_aggregation.Shown": "a site's shares of these secrets",
+    "secure_aggregation.SecretShares": "a site's shares of these secrets",
 }
 """Payloads that several protocols use, and the envelope."""
 
@@ -77,7 +77,7 @@ def payload_words(payload: str) -> str:
 
     Examples
     --------
-    >>> payload_words("secure_aggregation.Hidden")
+    >>> payload_words("secure_aggregation.MaskedAnswer")
     'a masked answer: only the sum of all is readable'
     """
     protocol, _, name = payload.rpartition(".")

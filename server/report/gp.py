@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from protocols.gp.settings import Settings
+from protocols.gp.settings import FEWEST_IN_GROUP, Settings
 from server.report.classification import score_meanings
 from server.report.data import Arrays, ResultsError
 from server.report.formatting import listed
@@ -25,7 +25,7 @@ _DISCLOSED = {
     "gp.Slope": "sums for the gate's network",
     "gp.Residuals": "numbers of residuals by size",
     "gp.Losses": "sums of log losses",
-    "secure_aggregation.Hidden": "sums for what was learned (masked: only their total over all sites is readable)",
+    "secure_aggregation.MaskedAnswer": "sums to learn from (masked: only their total over all sites is readable)",
     "gp.Predictions": "predictions at the query points",
     "gp.ErrorsAlone": "sums of errors of each site alone",
 }
@@ -98,6 +98,7 @@ def center_files(config: Config, *, scenario: bool) -> dict[str, Any]:
 
 REPORT = ProtocolReport(
     question="What is the value here, and how sure are we, when every site has its own Gaussian process?",
+    alone_advice=f"{2 * FEWEST_IN_GROUP} query points with measured outputs, and gp.alone=true",
     test_advice="give query points with measured outputs (gp.queries, or a file _test)",
     column_keys={"target": "output", "features": "inputs", "id": "names of points"},
     answers=(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from protocols.settings import declared, run_keys
-from server.report.commands import broken_over_lines, given_in_python
+from server.report import html_cost
+from server.report.commands import broken_over_lines, from_python
 from server.report.data import Report
-from server.report.formatting import columns, counted, folded, grouped, human_bytes, human_seconds, number, percent
-from server.report.glossary import direction, meaning, measure_words, payload_words
+from server.report.formatting import columns, folded, grouped, human_bytes, human_seconds, percent
+from server.report.glossary import direction, meaning
 from server.report.headline import UNCLEAR, answer, comparisons, value_text
 from server.report.influence import sentence, table_of
 from server.report.markup import (
@@ -45,13 +45,6 @@ _VERDICTS = (
     (UNCLEAR, "Not significant: the difference is within its error over the repetitions (paired t test, 5 %)."),
 )
 """First words of a verdict, and their explanation."""
-_DIRECTIONS = {"to_site": "to sites", "from_site": "from sites", "both": "both ways"}
-_SHARED_COLUMNS = ("round", "seconds", "sites", "bytes_to_sites", "bytes_from_sites")
-"""Columns that the table of rounds has for every protocol."""
-_MOST_ROUNDS = 100
-_MOST_SHAPES = 8
-_MOST_EVENTS = 20
-"""Events of one site that are listed."""
 
 
 def report_html(report: Report, images: Mapping[str, bytes]) -> str:
@@ -75,9 +68,9 @@ def report_html(report: Report, images: Mapping[str, bytes]) -> str:
         section("Figures", _figures(report, images)),
         section("Result", _results(report)),
         section("Influence of each site", _influence(report)),
-        section("What crossed the wire", _wire(report)),
-        section("Rounds", _rounds(report)),
-        section("Missing sites", _missing(report)),
+        section("What crossed the wire", html_cost.wire(report)),
+        section("Rounds", html_cost.rounds(report)),
+        section("Missing sites", html_cost.missing(report)),
         section("Configuration", _configuration(report)),
         section("Versions", _versions(report)),
         section("How to repeat this run", _repeat(report)),
@@ -192,7 +185,7 @@ def _answer(report: Report) -> Html:
             compared = joined([compared, paragraph(" ".join(explanations), "small")])
     notes = bullets(report.notes)
     before = Html(f"<h3>Before you use the result</h3>\n{notes}") if notes else Html()
-    return joined([paragraph(unbroken(answer(report)), "answer"), compared, before])
+    return joined([paragraph(unbroken(answer(report, beside)), "answer"), compared, before])
 
 
 def _capital(words: str) -> str:
@@ -264,126 +257,6 @@ def _influence(report: Report) -> Html:
     return joined([paragraph(words), content])
 
 
-# -- cost -------------------------------------------------------------------------------------------------------------
-
-
-def _wire(report: Report) -> Html:
-    ledger = report.ledger
-    if not ledger.get("messages"):
-        return paragraph("Nothing: no message was recorded.")
-    total = (
-        f"{counted(ledger['messages'], 'message')}: {human_bytes(ledger['bytes_to_sites'])} to the sites, "
-        f"{human_bytes(ledger['bytes_from_sites'])} from them. "
-        "The file ledger.jsonl beside this page lists every payload, with the shape and type of each array in it."
-    )
-    payloads = [
-        [
-            named(payload_words(name), name),
-            _DIRECTIONS.get(each["direction"], each["direction"]),
-            grouped(each["messages"]),
-            human_bytes(each["bytes"]),
-            Html("".join(_field(field, facts) for field, facts in each["fields"].items())),
-        ]
-        for name, each in ledger.get("by_payload", {}).items()
-    ]
-    header = ("content", "direction", "count", "bytes", "fields (shape in the first message)")
-    return joined([paragraph(total), table("By payload", header, payloads), _by_site(report)])
-
-
-def _by_site(report: Report) -> Html:
-    """Return one row a site, with a column for every payload; the table scrolls if there are many rows."""
-    # Sites without any message have a row, too.
-    nothing: dict[str, Any] = {"bytes_to": 0, "bytes_from": 0}
-    by_site = {**dict.fromkeys(report.sites, nothing), **report.ledger.get("by_site", {})}
-    present = {name for each in by_site.values() for name in each.get("payloads", {})}
-    names = [name for name in report.ledger.get("by_payload", {}) if name in present]
-    rows = [
-        [
-            site,
-            human_bytes(each["bytes_to"]),
-            human_bytes(each["bytes_from"]),
-            *(_cell_bytes(each.get("payloads", {}).get(name)) for name in names),
-        ]
-        for site, each in by_site.items()
-    ]
-    short = [name.rpartition(".")[2] for name in names]
-    header = ["site", "to it", "from it", *(names if len(set(short)) < len(short) else short)]
-    title = "By site and payload" if names else "By site"
-    return table(title, header, rows, tall=len(rows) > 20, where="report.json") if rows else Html()
-
-
-def _cell_bytes(size: int | None) -> str:
-    return "" if size is None else human_bytes(size)
-
-
-def _field(name: str, facts: Mapping[str, Any]) -> str:
-    shape = f" {_shape(facts['shape'])}" if facts["shape"] else ""
-    kind = text(f"{facts['dtype']}{shape}, {human_bytes(facts['bytes'])} in all")
-    return f'<div class="field"><b>{text(name)}</b>: {kind}</div>'
-
-
-def _shape(shape: Sequence[Any]) -> str:
-    """Return a shape as ``(3 × 4)``; for a field with several arrays, the shapes of the first ones."""
-    if any(isinstance(each, Sequence) for each in shape):
-        first = [_shape(each) for each in shape[:_MOST_SHAPES]]
-        return ", ".join([*first, *([f"and {len(shape) - _MOST_SHAPES} more"] if len(shape) > _MOST_SHAPES else [])])
-    return f"({' × '.join(map(str, shape)) or 'a single value'})"
-
-
-def _rounds(report: Report) -> Html:
-    if not report.convergence:
-        return Html()
-    names = columns(report.convergence)
-    measures = [name for name in names if name not in _SHARED_COLUMNS]
-    shared = [name for name in _SHARED_COLUMNS if name in names]
-    headings = {"seconds": "time", "bytes_to_sites": "to sites", "bytes_from_sites": "from sites"}
-    header = [*(headings.get(name, name) for name in shared), *(name.replace("_", " ") for name in measures)]
-    rows = [[_measure(name, row.get(name)) for name in (*shared, *measures)] for row in report.convergence]
-    words = {name: measure_words(report.protocol, name) for name in measures}
-    return joined(
-        [
-            paragraph(_round_summary(report)),
-            table("Every round", header, rows, tall=len(rows) > 12, where="report.json", most=_MOST_ROUNDS),
-            bullets(f"{name.replace('_', ' ')}: {text}" for name, text in words.items() if text),
-        ]
-    )
-
-
-def _measure(name: str, value: object) -> str:
-    """Return a cell of the table of rounds."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if name == "seconds":
-            return human_seconds(float(value))
-        if name.startswith("bytes"):
-            return human_bytes(value)
-        if name == "bound":
-            return f"{value:.10g}"  # a converging bound changes in its last digits
-    return number(value)
-
-
-def _round_summary(report: Report) -> str:
-    timed = [row for row in report.convergence if isinstance(row.get("seconds"), int | float)]
-    total = f"{counted(report.rounds, 'round')} in {human_seconds(report.seconds)} in all"
-    if len(timed) < 2:
-        return f"{total}."
-    slowest = max(timed, key=lambda row: row["seconds"])
-    middle = sorted(row["seconds"] for row in timed)[len(timed) // 2]
-    return (
-        f"{total}; half of the rounds took {human_seconds(middle)} or less, the slowest, round {slowest['round']},"
-        f" {human_seconds(slowest['seconds'])}. A round's time runs from its first ask to its last answer."
-    )
-
-
-def _missing(report: Report) -> Html:
-    if not report.missing:
-        return paragraph("None: every site answered in every round.")
-    rows = []
-    for name, events in sorted(report.missing.items()):
-        more = len(events) - _MOST_EVENTS
-        rows.append([name, "; ".join([*events[:_MOST_EVENTS], *([f"and {more} more"] if more > 0 else [])])])
-    return table("Sites that did not answer, or failed", ("site", "what happened"), rows, where="report.json")
-
-
 # -- how it was done --------------------------------------------------------------------------------------------------
 
 
@@ -425,7 +298,7 @@ def _versions(report: Report) -> Html:
 
 
 def _repeat(report: Report) -> Html:
-    if given_in_python(report.config):
+    if from_python(report.config):
         return paragraph("The data were given in Python. The same call, with the same data, repeats the run.")
     if not report.command:
         return Html()

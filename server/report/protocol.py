@@ -237,6 +237,8 @@ class ProtocolReport:
         Arrays that are used after the run, with types and shapes as `saved_arrays` reads them.
     test_advice : str
         How a user gives outcomes to test the result on, as a part of a sentence. Used by `verdict`.
+    alone_advice : str
+        What a comparison with each site alone takes, as a part of a sentence. Used by `verdict`.
     packages : tuple of str
         Packages that a result depends on, beside those of all protocols. Used by `server.versions`.
 
@@ -266,6 +268,7 @@ class ProtocolReport:
     warnings: Callable[[Mapping[str, float], Arrays], list[str]] = no_warnings
     saved_arrays: Mapping[str, str] = field(default_factory=dict)
     test_advice: str = ""
+    alone_advice: str = ""
     packages: tuple[str, ...] = ()
 
     def meaning(self, metric: str) -> Meaning | None:

@@ -14,7 +14,7 @@ from server.report.previous_run import read_results
 from server.report.protocol import HASHED_NAMES, Answer, Config, Meaning, ProtocolReport, Rival, lower
 from server.report.saved_arrays import check_saved
 
-_SEALED = ("residual.Sealed", "residual.Pass", "residual.Present")
+_SEALED = ("residual.SealedAsk", "residual.Pass", "residual.Present")
 """Payloads of runs in which predictions are encrypted between sites."""
 _BINS = (
     " Sites that allow it sent once, {to}, in which bin (1/64 of a site's rows or more) each entity lies in each of"
@@ -207,32 +207,32 @@ REPORT = ProtocolReport(
     },
     payloads={
         "Enrol": "asks what a site holds",
-        "Enrolled": "hashed names of the entities, numbers of rows and columns",
+        "Holdings": "hashed names of the entities, numbers of rows and columns",
         "Order": "the entities known to all, and the settings of learning",
         "Ready": "a site's confirmation of the order",
         "Bin": "asks for the bins of a site's columns, if it allows that",
-        "Binned": "in which bin each entity lies, in each of a site's columns; none without the site's consent",
+        "EntityBins": "in which bin each entity lies, in each of a site's columns; none without the site's consent",
         "Fit": "the residual that an agent is to fit, a number for every entity",
-        "Fitted": "an agent's predictions, a number for every entity",
+        "FittedValues": "an agent's predictions, a number for every entity",
         "Try": "the residual, to say how well it could be fitted",
-        "Tried": "how well an agent could fit it",
+        "TrialFit": "how well an agent could fit it",
         "Show": "asks the best agent for its predictions",
         "Compare": "the outcome, to say how well an agent predicts alone",
-        "Compared": "an agent's predictions of the test rows by its own columns alone",
+        "PredictionsAlone": "an agent's predictions of the test rows by its own columns alone",
         "Conclude": "which model an agent is to keep",
-        "Concluded": "whether the model was kept",
+        "Receipt": "whether the model was kept",
         "Predict": "asks for predictions of the rows that the agents have now",
-        "Predicted": "an agent's part of the predictions, a number for every entity",
-        "Sealed": "a message from one site to another, encrypted; the center relays it",
+        "AgentPredictions": "an agent's part of the predictions, a number for every entity",
+        "SealedAsk": "a message from one site to another, encrypted; the center relays it",
         "SealedAnswer": "the answer to it, encrypted",
         "Lead": "asks the site with the outcome to do the fusion center's arithmetic",
         "Fuse": "the agents' encrypted answers, to the site with the outcome",
-        "Fused": "that site's next ask, encrypted; at the end its results",
+        "FusionStep": "that site's next ask, encrypted; at the end its results",
         "Pass": "asks an agent for its turn in the ring",  # nosec B105 - no password
-        "Passed": "the residual for the next agent, encrypted, and its mean square",
+        "NextResidual": "the residual for the next agent, encrypted, and its mean square",
         "Residual": "the residual on its way in the ring",
         "Sum": "agents' encrypted parts of the predictions, to the site with the outcome",
-        "Summed": "number of predictions; they stay at that site",
+        "PredictionCount": "number of predictions; they stay at that site",
         "KeepEnsemble": "what the site with the outcome needs for later predictions",
         "Present": "asks for encrypted predictions with an earlier run's model",
     },

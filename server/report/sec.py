@@ -71,7 +71,7 @@ _WAYS = {
     "alone": "every learner alone",
     "all": "all learners together",
     "personal": "every learner with its own weights for the models of all",
-    "recommended": "every learner as its own held-out rows recommend",
+    "recommendation": "every learner as its own held-out rows recommend",
     "oracle": "if the true clusters were known",
 }
 """Ways to predict, in words."""
@@ -88,7 +88,14 @@ REPORT = ProtocolReport(
                 "mse_alone": Rival("with every learner alone", "each learner's own model", "alone"),
                 "mse_all": Rival("with all learners together", "the mean of all models", "plain way"),
             },
-            beside=("mse_personal", "mse_recommended", "mse_oracle", "n_clusters", "clusters_correct", "adjusted_rand"),
+            beside=(
+                "mse_personal",
+                "mse_recommendation",
+                "mse_oracle",
+                "n_clusters",
+                "clusters_correct",
+                "adjusted_rand",
+            ),
             also="They form {n_clusters}.",
         ),
         Answer(
@@ -100,7 +107,7 @@ REPORT = ProtocolReport(
             },
             beside=(
                 "log_loss_personal",
-                "log_loss_recommended",
+                "log_loss_recommendation",
                 "auc_cluster",
                 "auc_alone",
                 "accuracy_cluster",
@@ -124,7 +131,7 @@ REPORT = ProtocolReport(
     measures={"learners": "learners whose models are compared", "models": "models of a learner, at most"},
     payloads={
         "Select": "candidate methods and how to choose among them",
-        "Fitted": "a learner's fitted model, its method, error and number of rows; if pooled, moments of its columns",
+        "FittedModel": "a fitted model, its method, error and number of rows; if pooled, moments of the columns",
         "Exchange": "the learners' models, for all to try",
         "Losses": "errors of the others' models on a learner's rows",
         "Pool": "a question for the rows of sites in a cluster of several",

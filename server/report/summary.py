@@ -109,7 +109,9 @@ def render_table(report: Report) -> str:
         cost.append(["influence", printable(influence)])
     cost += [[f"note {place}", printable(note)] for place, note in enumerate(report.notes, 1)]
     title = f"{report.scenario} (protocol {report.protocol}, seed {report.seed})"
-    parts = [printable(title), printable(f"Should a site join? {verdict(report)}"), printable(answer(report))]
+    decided = verdict(report)
+    decision = [f"Should a site join? {decided}", *(f"Before you decide: {each}" for each in decided.warnings)]
+    parts = [printable(title), "\n".join(map(printable, decision)), printable(answer(report))]
     if metrics := metric_rows(report):
         parts.append(align([metric_columns(report), *metrics]))
     if report.table:

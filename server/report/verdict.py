@@ -121,7 +121,7 @@ def verdict(report: Report) -> Verdict:
     return Verdict(**{**data, "ways": ways, "warnings": tuple(data.get("warnings", ()))})
 
 
-def judge(report: Report, arrays: Arrays) -> Verdict:
+def judge(report: Report, arrays: Arrays, cautions: Sequence[str] = ()) -> Verdict:
     """Return the verdict on a run, from its metrics, `Report.differences`, and what its protocol warns of.
 
     Every alternative is compared on the same rows, or over the same repetitions, by Student's t. To join, the result
@@ -136,9 +136,11 @@ def judge(report: Report, arrays: Arrays) -> Verdict:
         The report, without its verdict.
     arrays : Mapping[str, ndarray]
         Arrays of the run.
+    cautions : sequence of str
+        Further warnings, of the sites' rows.
     """
     chosen = chosen_answer(report)
-    warnings = (*report_of(report.protocol).warnings(report.metrics, arrays), *_of_sites(report))
+    warnings = (*report_of(report.protocol).warnings(report.metrics, arrays), *_of_sites(report), *cautions)
     if chosen is None or (label_columns(report) and len(report.table) > 1):
         return Verdict(CANNOT_BE_SAID, _words(CANNOT_BE_SAID), _nothing_to_compare(report, chosen), warnings=warnings)
     ways = _ways(report, chosen)
@@ -299,7 +301,8 @@ def _nothing_to_compare(report: Report, chosen: Answer | None) -> str:
             return "The run compares with nothing."
         advice = f": {known.test_advice}" if known.test_advice else ""
         return f"There were no outcomes to test the result on{advice}."
-    alone = "How well a site does alone was not measured"
+    needed = report_of(report.protocol).alone_advice
+    alone = f"How well a site does alone was not measured{f': that takes {needed}' if needed else ''}"
     prices = [rival.words for name, rival in chosen.rivals.items() if rival.price and name in report.metrics]
     if not prices:
         return f"{alone}."

@@ -140,8 +140,8 @@ class BC3E(FusionStrategy):
             "rounds_to_converge": float(fit.rounds),
             "converged": float(fit.converged),
         }
-        if fit.association:
-            metrics["association"] = fit.association
+        if fit.gain:
+            metrics["gain"] = fit.gain
         if self.settings.abstain:
             metrics["unsure"] = outcome.unsure
         metrics |= {f"reliability_{name}": value for name, value in outcome.reliability.items()}

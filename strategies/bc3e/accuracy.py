@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from jaxtyping import Float64
 
-from protocols.bc3e.payloads import LEVELS, Predicted, Tally
+from protocols.bc3e.payloads import LEVELS, PredictionTally, Tally
 
 
-def add_up(tallies: Mapping[str, Tally | Predicted]) -> tuple[dict[str, int], dict[str, int]]:
+def add_up(tallies: Mapping[str, Tally | PredictionTally]) -> tuple[dict[str, int], dict[str, int]]:
     """Add up the numbers of right decisions, and of decisions with known truth, by method.
 
     Examples

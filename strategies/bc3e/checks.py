@@ -16,7 +16,7 @@ from protocols.bc3e.payloads import (
     MOST_CLASSES,
     MOST_INSTANCES,
     Holdings,
-    Predicted,
+    PredictionTally,
     Shares,
     Starts,
     Statistics,
@@ -56,7 +56,13 @@ def check_starts(layout: Layout, site: str, answer: Starts) -> None:
 
 
 def check_statistics(
-    layout: Layout, alpha: Float64[np.ndarray, "k"], names: Iterable[str], n: int, answer: Statistics
+    layout: Layout,
+    alpha: Float64[np.ndarray, "k"],
+    names: Iterable[str],
+    n: int,
+    answer: Statistics,
+    *,
+    alone: bool = False,
 ) -> None:
     """Refuse statistics of one site, or of a sum over sites, that no labels can have.
 
@@ -72,6 +78,8 @@ def check_statistics(
         Number of instances.
     answer : Statistics
         The statistics.
+    alone : bool
+        Whether they are of an E-step of the classifiers alone.
     """
     _expect(answer, "n", answer.n, n)
     _expect(answer, "log_theta", answer.log_theta.shape, (layout.k,))
@@ -84,6 +92,7 @@ def check_statistics(
     _check_bound(answer, limits, n)
     if not 0 <= answer.changed <= n:
         raise PayloadError(answer.title(), "changed", f"is no number of {n} instances")
+    _check_squares(answer, n if alone else None, layout)
 
 
 def check_number(most: int, answer: Statistics) -> None:
@@ -92,7 +101,9 @@ def check_number(most: int, answer: Statistics) -> None:
         raise PayloadError(answer.title(), "n", f"expected 1 to {most} instances")
 
 
-def check_shares(layout: Layout, names: Iterable[str], ask: Sweep, history: int, site: str, answer: Shares) -> None:
+def check_shares(
+    layout: Layout, names: Iterable[str], ask: Sweep, history: int, site: str, answer: Shares, *, alone: bool = False
+) -> None:
     """Refuse shares that no labels can have, and shares of other instances than those of the ask.
 
     Parameters
@@ -109,6 +120,8 @@ def check_shares(layout: Layout, names: Iterable[str], ask: Sweep, history: int,
         The site.
     answer : Shares
         Its shares.
+    alone : bool
+        Whether they are of an E-step of the classifiers alone.
     """
     _expect(answer, "share", answer.share.shape, (layout.k, len(ask.active)))
     _check_labels(layout, site, answer, "share", answer.share)
@@ -123,8 +136,10 @@ def check_shares(layout: Layout, names: Iterable[str], ask: Sweep, history: int,
     entries = layout.k * sum(layout.n_clusters[name] for name in own)
     if (np.abs(answer.products.astype(float)) > 2.0 * layout.k * len(own) * 2.0**PRODUCT_BITS + entries).any():
         raise PayloadError(answer.title(), "products", "are larger than products of differences of probabilities")
-    if not 0 <= answer.association <= (not all(map(is_confusion, own))):
-        raise PayloadError(answer.title(), "association", "expected a share, and 0 of a site without own clusterings")
+    _expect(answer, "gains", len(answer.gains), sum(not is_confusion(name) for name in own) if alone else 0)
+    if not ((answer.gains >= 0) & (answer.gains <= 1)).all():
+        raise PayloadError(answer.title(), "gains", "expected shares")
+    _check_squares(answer, n if alone else None, layout)
 
 
 def check_plain_shares(layout: Layout, asks: Mapping[str, Sweep], site: str, answer: Shares) -> None:
@@ -132,7 +147,7 @@ def check_plain_shares(layout: Layout, asks: Mapping[str, Sweep], site: str, ans
     _expect(answer, "share", answer.share.shape, (layout.k, len(asks[site].active)))
     _check_labels(layout, site, answer, "share", answer.share)
     _check_evidence(layout, asks[site], answer)
-    if answer.mass or answer.bound or len(answer.products) or answer.association:
+    if answer.mass or answer.bound or len(answer.products) or len(answer.gains) or len(answer.squares):
         raise PayloadError(answer.title(), "mass", "expected no sums for an M-step")
 
 
@@ -165,6 +180,13 @@ def _check_mass(layout: Layout, names: Iterable[str], answer: Statistics | Share
             raise PayloadError(answer.title(), "mass", "counts more labels than there are instances")
 
 
+def _check_squares(answer: Statistics | Shares, n: int | None, layout: Layout) -> None:
+    """Refuse sums of squares that n instances' probabilities cannot have; None: there are none."""
+    _expect(answer, "squares", len(answer.squares), 0 if n is None else len(answer.mass))
+    if n is not None and ((answer.squares < 0) | (answer.squares > n * (2.0**layout.bits + 4 * layout.k))).any():
+        raise PayloadError(answer.title(), "squares", f"is no sum over probabilities of {n} instances")
+
+
 def _check_bound(answer: Statistics | Shares, limits: Limits, n: int, *, least: bool = True) -> None:
     low, high = limits.bound
     if answer.bound > high or (least and answer.bound < low):
@@ -188,7 +210,7 @@ def check_conclusion(layout: Layout, site: str, answer: Tally) -> None:
     _expect(answer, "reliability", len(answer.reliability), sum(map(is_confusion, layout.own_of(site))))
 
 
-def check_tally(site: str, answer: Tally | Predicted) -> None:
+def check_tally(site: str, answer: Tally | PredictionTally) -> None:
     """Refuse impossible counts."""
     if len(answer.methods) != len(answer.total):
         raise PayloadError(answer.title(), "methods", f"expected {len(answer.total)} names, got {len(answer.methods)}")
@@ -202,7 +224,7 @@ def check_tally(site: str, answer: Tally | Predicted) -> None:
         raise PayloadError(answer.title(), "reliability", "expected shares")
 
 
-def check_predicted(site: str, answer: Predicted) -> None:
+def check_predicted(site: str, answer: PredictionTally) -> None:
     """Refuse what `check_tally` refuses, and more counted instances than predicted ones."""
     check_tally(site, answer)
     if not 0 <= answer.instances <= MOST_INSTANCES or (answer.total > answer.instances).any():

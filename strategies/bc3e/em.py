@@ -15,7 +15,7 @@ from numerics.bc3e.e_step import Contribution
 from numerics.bc3e.grid import from_grid, one_to_grid
 from numerics.bc3e.influence import contradicting_site
 from numerics.bc3e.m_step import expected_log_likelihood, expected_log_prior, maximize_alpha
-from numerics.bc3e.reliability import association, first_table, is_confusion, maximize_table, prior_bound
+from numerics.bc3e.reliability import first_table, gain, is_confusion, maximize_table, mean_gain, prior_bound
 from protocols.bc3e.payloads import EStep, Shares, Statistics, Sweep
 from protocols.bc3e.settings import Settings
 from protocols.wire.payload import Payload, PayloadError
@@ -32,10 +32,6 @@ SWEEPS = 500
 
 FEWEST_SWEEPS, FEWEST_WITH_CONFUSION = 1, 2
 """Sweeps of an E-step where each is a round; with confusion matrices, the first has the classes of the step before."""
-
-FIRST_SWEEPS = 8
-"""Fewest sweeps of a first E-step that decides the number of draws: by then an association hardly rises any more."""
-
 
 SETTLED_STEPS = 2
 """Steps in a row in which few classes change before a fit stops by them."""
@@ -72,8 +68,8 @@ class EMFit:
         Sites whose sums contradicted those of the others, and did not count from then on (``bc3e.robust``).
     draws : int
         Draws of theta that an instance's class counts for; 0: classifiers vote.
-    association : float
-        `numerics.bc3e.reliability.association` of the clustering that has the largest; 0 where it decides nothing.
+    gain : float
+        `numerics.bc3e.reliability.mean_gain` of the clusterings; 0 where it decides nothing.
     instances : int
         Number of instances in the sums of the last accepted E-step.
     """
@@ -90,7 +86,7 @@ class EMFit:
     mass: dict[str, dict[str, Int64[np.ndarray, "k k_m"]]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     draws: int = 0
-    association: float = 0.0
+    gain: float = 0.0
     instances: int = 0
 
 
@@ -104,6 +100,7 @@ class _Sums:
     bound: float
     products: Int64[np.ndarray, "h"] | None
     changed: int
+    squares: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -145,8 +142,11 @@ class EM:
         self.mix = PLAIN
         self.draws = layout.draws() and (settings.draws or layout.draws())
         # Of several starts only one has equal rows of beta, and bounds of fits with different draws say nothing.
+        # The first E-step is then of the classifiers alone.
         self.decides_draws = self.draws > 1 and not settings.draws and settings.restarts <= 1 and not start
-        self.shared = SharedInstances(layout, starts, self.alpha, self.draws) if starts else None
+        self.shared = (
+            SharedInstances(layout, starts, self.alpha, self.draws, alone=self.decides_draws) if starts else None
+        )
         self.statistics: dict[str, _SiteStatistics] = {}
         self.accepted_statistics: dict[str, _SiteStatistics] = {}
         self.fit = EMFit(self.alpha, {}, shared=self.shared, draws=self.draws)
@@ -185,7 +185,7 @@ class EM:
             fit.converged = self._has_settled(change)
             if fit.converged:
                 break
-            if not step:
+            if self.decides_draws:
                 self._choose_draws(sums)
             if not comparable:
                 self.weights.forget()
@@ -202,19 +202,19 @@ class EM:
         return {"bound": bound, "labels": labels, "both": bound and labels}[settings.stop]
 
     def _choose_draws(self, sums: _Sums) -> None:
-        """Let a class count for fewer draws if a clustering follows the classes of the classifiers.
+        """Let a class count for fewer draws if clusterings tell much of what the classifiers leave open.
 
-        The first E-step is at equal rows of beta, so that its classes are those of the classifiers alone. Fewer draws
-        cannot lower the bound: each adds a mean log probability to it.
+        Fewer draws cannot lower the bound: each adds a mean log probability to it.
         """
-        if not self.decides_draws:
-            return
-        clusterings = [mass for name, mass in sums.mass.items() if not is_confusion(name)]
-        own = self.shared.association() if self.shared else 0.0
-        self.fit.association = max([own, *(association(mass, self.layout.bits) for mass in clusterings)])
-        self.draws = self.fit.draws = self.layout.draws(self.fit.association)
+        self.decides_draws = False
+        gains = self.shared.gains() if self.shared else {}
+        for name, mass in sums.mass.items():
+            if not is_confusion(name):
+                gains[name] = gain(mass, sums.squares.get(name, 0), self.layout.bits)
+        self.fit.gain = mean_gain(gains[name] for name in sorted(gains))
+        self.draws = self.fit.draws = self.layout.draws(gains)
         if self.shared:
-            self.shared.draws = self.draws
+            self.shared.draws, self.shared.alone = self.draws, False
 
     # -- E-step -------------------------------------------------------------------------------------------------------
 
@@ -262,12 +262,13 @@ class EM:
         """Ask for masked statistics, whose sum alone the center sees; all instances are private."""
         k, names = self.layout.k, tuple(self.beta)
         empty = tuple(np.zeros((k, self.layout.n_clusters[name]), np.int64) for name in names)
-        zero = Statistics(0, empty, np.zeros(k, np.int64), 0)
+        squares = np.zeros(len(names) if self.decides_draws else 0, np.int64)
+        zero = Statistics(0, empty, np.zeros(k, np.int64), 0, squares=squares)
         asks: dict[str, Payload] = {site: ask for site, ask in self._asks(step, {}).items() if isinstance(ask, Payload)}
         total: Total[Statistics] = yield from masking.total(asks, zero, measure=measure)
         try:
             check_number(sum(self.layout.instances[site] for site in total.sites), total.sum)
-            check_statistics(self.layout, self.alpha, names, total.sum.n, total.sum)
+            check_statistics(self.layout, self.alpha, names, total.sum.n, total.sum, alone=self.decides_draws)
         except PayloadError as error:
             raise FusionError(f"secure-aggregation: {total.name} cannot be a sum of statistics ({error})") from None
         self.answering_sites = set(total.sites)
@@ -288,14 +289,15 @@ class EM:
             max_sweeps=self._most_sweeps,
             smoothing=self.settings.smoothing,
             draws=self.draws,
+            alone=self.decides_draws,
         )
 
     @property
     def _most_sweeps(self) -> int:
         """Largest number of sweeps of an E-step; by default to convergence, or the fewest where each is a round."""
         fewest = FEWEST_WITH_CONFUSION if self.draws else FEWEST_SWEEPS
-        if self.decides_draws and not self.fit.rounds:
-            fewest = FIRST_SWEEPS
+        if self.decides_draws:  # nothing converges: the second sweep has the classes by the labels that the first tells
+            return fewest
         return max(self.settings.sweeps or (fewest if self.layout.n_shared else SWEEPS), fewest)
 
     def _check(self, moving: Mapping[str, Sweep], site: str, answer: Any) -> None:
@@ -304,10 +306,10 @@ class EM:
         for part in answer if isinstance(answer, tuple) else (answer,):
             if isinstance(part, Statistics):
                 n_private = layout.instances[site] - len(layout.shared_rows[site])
-                check_statistics(layout, self.alpha, names, n_private, part)
+                check_statistics(layout, self.alpha, names, n_private, part, alone=self.decides_draws)
             else:
                 history = len(self.log_alpha.points[-DEPTH:]) + 1
-                check_shares(layout, names, moving[site], history, site, part)
+                check_shares(layout, names, moving[site], history, site, part, alone=self.decides_draws)
 
     def _lose(self, sites: set[str]) -> None:
         """Record sites that did not answer. With shared instances they are lost; otherwise they may come back."""
@@ -349,7 +351,8 @@ class EM:
             tables = dict(zip(source.names, part.mass, strict=True))
             newest = self.masking is not None or site in self.answering_sites
             moved = 0 if newest else one_to_grid(self._moved_bound(source), bits)
-            total += Contribution(part.n, tables, part.log_theta, part.bound + moved)
+            squares = dict(zip(source.names, part.squares.tolist(), strict=False))
+            total += Contribution(part.n, tables, part.log_theta, part.bound + moved, squares)
             changed += part.changed if newest else 0
         if self.shared:
             part_of_shared, products = self.shared.sums(self.alpha)
@@ -358,7 +361,8 @@ class EM:
         bound = total.bound + sum(
             one_to_grid(prior_bound(name, block.x, self.settings.smoothing), bits) for name, block in self.beta.items()
         )
-        return _Sums(total.n, total.mass, total.log_theta, float(np.ldexp(float(bound), -bits)), products, changed)
+        bound_of_all = float(np.ldexp(float(bound), -bits))
+        return _Sums(total.n, total.mass, total.log_theta, bound_of_all, products, changed, total.squares)
 
     def _moved_bound(self, before: _SiteStatistics) -> float:
         """Compute the change of a silent site's part of the bound with the parameters, at its last gamma and phi.

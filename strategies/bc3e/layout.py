@@ -61,13 +61,15 @@ class Layout:
     n_shared: int
     sites_with_truth: frozenset[str]
 
-    def draws(self, association: float = 0.0) -> int:
+    def draws(self, gains: Mapping[str, float] | None = None) -> int:
         """Return the draws of theta that an instance's class counts for by default; 0 where classifiers vote.
 
-        `association` is that of the clustering that has the largest; 0 before it is known.
+        `gains` are those of the clusterings, by name; None: not known.
         """
-        confusion = sum(map(is_confusion, self.n_clusters))
-        return draws_of(len(self.n_clusters) - confusion, association) if confusion else 0
+        clusterings = sorted(name for name in self.n_clusters if not is_confusion(name))
+        if len(clusterings) == len(self.n_clusters):
+            return 0
+        return draws_of([(gains or {}).get(name, 0.0) for name in clusterings])
 
     def common_of(self, site: str) -> tuple[str, ...]:
         """Return the common clusterings that a site holds, by name."""

@@ -11,7 +11,17 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.bc3e.reliability import confusion_of
-from protocols.bc3e.payloads import Conclude, Holdings, Predict, Predicted, PredictShared, Shares, Starts, Survey, Tally
+from protocols.bc3e.payloads import (
+    Conclude,
+    Holdings,
+    Predict,
+    PredictionTally,
+    PredictShared,
+    Shares,
+    Starts,
+    Survey,
+    Tally,
+)
 from protocols.bc3e.settings import Settings
 from strategies.bc3e.accuracy import accuracies, add_up
 from strategies.bc3e.checks import check_holdings, check_plain_shares, check_predicted, check_starts, check_tally
@@ -28,7 +38,7 @@ class ClassPredictions:
 
     Attributes
     ----------
-    tallies : dict[str, Tally or Predicted]
+    tallies : dict[str, Tally or PredictionTally]
         Counts of right decisions, by site.
     instances : dict[str, int]
         Numbers of predicted instances, by site.
@@ -36,7 +46,7 @@ class ClassPredictions:
         Number of predicted instances over all sites; a shared instance counts once.
     """
 
-    tallies: Mapping[str, Tally | Predicted]
+    tallies: Mapping[str, Tally | PredictionTally]
     instances: Mapping[str, int]
     n: int
 
@@ -84,7 +94,7 @@ class BC3EPrediction(FusionStrategy):
         if self.distribution != "row":
             return (yield from self._predict_shared())
         ask = Predict(self._alpha, self._names, self._beta, Settings.gamma_tolerance, SWEEPS, self._draws)
-        answers: dict[str, Predicted] = yield Broadcast(ask, check=check_predicted)
+        answers: dict[str, PredictionTally] = yield Broadcast(ask, check=check_predicted)
         instances = {site: answer.instances for site, answer in answers.items()}
         return ClassPredictions(answers, instances, sum(instances.values()))
 

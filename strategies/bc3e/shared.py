@@ -8,9 +8,10 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.special import psi
 
-from numerics.bc3e.e_step import Contribution, add_alpha, center_part, converged
+from numerics.bc3e.e_step import Contribution
+from numerics.bc3e.gamma import add_alpha, center_part, converged
 from numerics.bc3e.grid import from_grid
-from numerics.bc3e.reliability import class_bound, class_responsibilities, decisions
+from numerics.bc3e.reliability import class_bound, class_responsibilities, decisions, is_confusion
 from protocols.bc3e.payloads import Shares, Sweep
 from strategies.bc3e.layout import Layout
 
@@ -31,6 +32,8 @@ class SharedInstances:
         ``(k,)`` alpha of the first E-step.
     draws : int
         Draws of theta that an instance's class counts for; 0: classifiers vote.
+    alone : bool
+        Whether the classifiers alone count (`numerics.bc3e.e_step.EStepSettings`), until it is set to false.
     """
 
     def __init__(
@@ -39,6 +42,8 @@ class SharedInstances:
         starts: Mapping[str, Int64[np.ndarray, "k s"]],
         alpha: Float64[np.ndarray, "k"],
         draws: int = 0,
+        *,
+        alone: bool = False,
     ) -> None:
         self.layout = layout
         self.members = set(starts)
@@ -48,7 +53,7 @@ class SharedInstances:
         self._active = np.ones(layout.n_shared, bool)
         self._latest: dict[str, Shares] = {}
         self._share: dict[str, Int64[np.ndarray, "k s"]] = {}
-        self.draws = draws
+        self.draws, self.alone = draws, alone
         self._classes = np.zeros((layout.k, layout.n_shared), np.int64)  # of the sweep that is asked for, or the last
         self._accepted_classes = self._classes
         self._evidence: dict[str, Int64[np.ndarray, "k s"]] = {}
@@ -121,7 +126,10 @@ class SharedInstances:
         if self.draws:
             moving, evidence = self._active, self._total(self._evidence)
             self._classes[:, moving] = class_responsibilities(
-                psi(after[:, moving]), evidence[:, moving], self.draws, self.layout.bits
+                np.zeros((self.layout.k, np.count_nonzero(moving))) if self.alone else psi(after[:, moving]),
+                evidence[:, moving],
+                self.draws,
+                self.layout.bits,
             ).astype(np.int64)
 
     @property
@@ -136,7 +144,8 @@ class SharedInstances:
         products: Int64[np.ndarray, "h"] | None = None
         for site, answer in self._latest.items():
             mass = dict(zip(self.layout.common_of(site), answer.mass, strict=True))
-            total += Contribution(0, mass, np.zeros_like(statistics), answer.bound)
+            squares = dict(zip(mass, answer.squares.tolist(), strict=False))
+            total += Contribution(0, mass, np.zeros_like(statistics), answer.bound, squares)
             if answer.products.size:
                 products = answer.products if products is None else products + answer.products
         if self.draws:
@@ -144,9 +153,13 @@ class SharedInstances:
             total += Contribution(0, {}, np.zeros_like(statistics), bound)
         return total, products
 
-    def association(self) -> float:
-        """Return the largest association that a site tells of its own clusterings."""
-        return max((answer.association for answer in self._latest.values()), default=0.0)
+    def gains(self) -> dict[str, float]:
+        """Return the gains of clusterings that a site alone holds."""
+        gains: dict[str, float] = {}
+        for site, answer in self._latest.items():
+            own = [name for name in self.layout.own_of(site) if not is_confusion(name)]
+            gains |= dict(zip(own, answer.gains.tolist(), strict=False))
+        return gains
 
     def changed(self, alpha: Float64[np.ndarray, "k"]) -> int:
         """Count the instances whose class is another one than after the last E-step that counted."""

@@ -20,7 +20,7 @@ from protocols.coreset.payloads import (
     MOST_PRICED,
     MOST_ROWS,
     Assign,
-    Compared,
+    CostsAlone,
     Summarize,
     Summary,
 )
@@ -115,7 +115,7 @@ class Coreset(FusionStrategy):
         else:
             masses, other = _masses_by_site(pool, points, index, clustering), None
             assigned = _assign(outcome, masses)
-        alone = ask_alone(outcome, masses, other) if judged else asking_nothing(Compared.nothing())
+        alone = ask_alone(outcome, masses, other) if judged else asking_nothing(CostsAlone.nothing())
         result: CoresetOutcome
         result, compared = yield from in_step(assigned, alone)
         return replace(result, compared=compared)

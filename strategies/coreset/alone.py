@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.coreset.fairness.apportionment import PointMasses
-from protocols.coreset.payloads import Compare, Compared
+from protocols.coreset.payloads import Compare, CostsAlone
 from protocols.wire.payload import PayloadError
 from strategies.conversation import Check, Conversation
 from strategies.coreset.outcome import CoresetOutcome
-from strategies.coreset.sums import CheckOf, sum_answers
-from strategies.secure_aggregation import Masking
+from strategies.coreset.sums import sum_answers
+from strategies.secure_aggregation import CheckOf, Masking
 
 _ROUNDING = 0.02
 """Largest relative error of what follows from sums of three digits."""
@@ -24,7 +24,7 @@ def ask_alone(
     outcome: CoresetOutcome,
     masses: Mapping[str, PointMasses] | None,
     masking: Masking | None,
-) -> Conversation[Compared]:
+) -> Conversation[CostsAlone]:
     """Ask every site once how well it would cluster its rows alone; return the sum of the answers.
 
     Parameters
@@ -56,7 +56,7 @@ def ask_alone(
             sizes=sizes,
             alpha=outcome.fairness.alpha,
         )
-    total = yield from sum_answers(asks, Compared.nothing(), _check(outcome), masking, needed=False)
+    total = yield from sum_answers(asks, CostsAlone.nothing(), _check(outcome), masking, needed=False)
     return total.sum
 
 
@@ -65,12 +65,12 @@ def _check(outcome: CoresetOutcome) -> CheckOf:
     pool, costs = outcome.pool, outcome.possible_costs()
 
     def check_of(sites_of: Mapping[str, tuple[str, ...]]) -> Check:
-        def check(name: str, answer: Compared) -> None:
+        def check(name: str, answer: CostsAlone) -> None:
             sites = sites_of[name]
             if not 0 <= answer.rows <= int(pool.rows_of(sites).sum()):
                 raise PayloadError(answer.title(), "rows", "are more than the sites' points have")
             if not answer.rows:
-                if answer != Compared.nothing():
+                if answer != CostsAlone.nothing():
                     raise PayloadError(answer.title(), "rows", "are none, but have a cost")
                 return
             # A center without the row is at most twice as far.
@@ -104,14 +104,15 @@ def metrics_alone(outcome: CoresetOutcome) -> dict[str, float]:
     }
 
 
-def paired_difference(compared: Compared) -> dict[str, Float64[np.ndarray, "3"]]:
+def paired_difference(compared: CostsAlone) -> dict[str, Float64[np.ndarray, "3"]]:
     """Return the difference between the two, its standard error, and the number of rows.
 
     Examples
     --------
     Of four rows, two cost 1 less together than alone, two as much:
 
-    >>> paired_difference(Compared(rows=4, alone=8.0, together=6.0, squares=2.0))["paired_cost_alone"].round(4).tolist()
+    >>> costs = CostsAlone(rows=4, alone=8.0, together=6.0, squares=2.0)
+    >>> paired_difference(costs)["paired_cost_alone"].round(4).tolist()
     [-0.5, 0.2887, 4.0]
     """
     n = compared.rows

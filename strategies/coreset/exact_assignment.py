@@ -13,18 +13,19 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.coreset.fairness.dual import PriceResponse, Pricing, price_points
+from numerics.coreset.fairness.dual import Pricing
+from numerics.coreset.fairness.price_response import PriceResponse, price_points
 from numerics.coreset.fairness.rounding import corrected, corrections_by_site, whole_targets
 from numerics.shared.distances import squared_distances
 from numerics.shared.exact_sum import LARGEST_TERM
 from numerics.shared.threads import single_threaded
-from protocols.coreset.payloads import Counted, Masses, Price, Settle, Settled
+from protocols.coreset.payloads import ClusterCosts, ClusterCounts, Masses, Price, Settle
 from protocols.wire.payload import PayloadError
 from strategies.conversation import Check, Conversation
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
-from strategies.coreset.sums import ATTEMPTS, CheckOf, sum_answers
-from strategies.secure_aggregation import Masking
+from strategies.coreset.sums import ATTEMPTS, sum_answers
+from strategies.secure_aggregation import CheckOf, Masking
 
 _PATIENCE = 10
 """Number of rounds without better prices after which the search ends."""
@@ -97,7 +98,7 @@ def assign_exactly(
         )
         for site in sites
     }
-    zero = Settled(np.zeros(targets.T.shape, np.int64), 0.0, 0.0)
+    zero = ClusterCosts(np.zeros(targets.T.shape, np.int64), 0.0, 0.0)
     measure = {"cost_lower": best.bound}
     expected = {
         site: corrected(best.by_site[site], own) for site, own in zip(sites, corrections, strict=True) if best.by_site
@@ -239,7 +240,7 @@ def _check_masses(pool: PooledCoreset, shifts: Float64[np.ndarray, "m H k"]) -> 
 def check_counts(expected: Mapping[str, Int64[np.ndarray, "k h"]]) -> Check:
     """Return a check that a site assigned its rows as the ask demands; `expected` has the numbers of rows, by site."""
 
-    def check(site: str, answer: Counted) -> None:
+    def check(site: str, answer: ClusterCounts) -> None:
         if not np.array_equal(answer.counts, expected[site]):
             raise PayloadError(answer.title(), "counts", "are not the numbers of rows that the ask demands")
 
@@ -251,7 +252,7 @@ def _check_settled(outcome: CoresetOutcome, expected: Mapping[str, Int64[np.ndar
     pool, costs = outcome.pool, outcome.possible_costs()
 
     def check_of(sites_of: Mapping[str, tuple[str, ...]]) -> Check:
-        def check(name: str, answer: Settled) -> None:
+        def check(name: str, answer: ClusterCosts) -> None:
             totals, wanted = pool.rows_of(sites_of[name]), expected.get(name, answer.counts.T)
             if not np.array_equal(answer.counts, wanted.T):
                 raise PayloadError(answer.title(), "counts", "are not the numbers of rows that the ask demands")

@@ -13,7 +13,7 @@ from numerics.coreset.fairness.assignment import Assignment
 from numerics.coreset.fairness.clustering import Clustering
 from numerics.coreset.weighted_points import WeightedPoints
 from numerics.shared.distances import squared_distances
-from protocols.coreset.payloads import Compared, Construction
+from protocols.coreset.payloads import Construction, CostsAlone
 from strategies.coreset.fairness import Fairness
 from strategies.coreset.pooled_coreset import PooledCoreset
 
@@ -72,7 +72,7 @@ class CoresetOutcome:
         Increase of `bound` that better prices are expected to bring.
     lost : tuple of str
         Sites whose points were clustered, and which stopped answering.
-    compared : Compared
+    compared : CostsAlone
         Costs of rows left out, alone and together; of no rows if nobody was asked.
     """
 
@@ -88,7 +88,7 @@ class CoresetOutcome:
     bound: float | None = None
     bound_gain: float = 0.0
     lost: tuple[str, ...] = ()
-    compared: Compared = field(default_factory=Compared.nothing)
+    compared: CostsAlone = field(default_factory=CostsAlone.nothing)
 
     def with_counts(
         self,

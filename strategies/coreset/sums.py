@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from protocols.coreset.payloads import Construction
 from protocols.wire.vector_encoding import Sum
-from strategies.conversation import Check, Conversation, Tell
-from strategies.secure_aggregation import Masking, Total, as_answer
+from strategies.conversation import Conversation, Tell
+from strategies.secure_aggregation import CheckOf, Masking, Total, check_sum
 
-CheckOf = Callable[[Mapping[str, tuple[str, ...]]], Check]
-"""What checks answers, given the sites whose rows each of them is about: one, or all of a masked sum."""
 ATTEMPTS = 2
 """Number of times that a site gets the same ask before it is left out: in many rounds, one answer may be late."""
 
@@ -51,7 +49,7 @@ def sum_answers(
     """
     if masking is not None:
         total = yield from masking.total(asks, zero, measure=measure)
-        as_answer(total, check_of({total.name: total.sites}))
+        check_sum(total, check_of)
         return total
     check = check_of({site: (site,) for site in asks})
     answers: dict[str, Sum] = {}

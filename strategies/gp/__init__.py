@@ -17,9 +17,11 @@ from numerics.gp.gates.network import Network
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.likelihood import theta_bounds
 from numerics.gp.measurements import Queries
+from numerics.gp.moments import share_between
 from numerics.shared.classes import places_of
 from numerics.shared.threads import single_threaded
-from protocols.gp.payloads import LARGEST, MOST_TRIED, Inputs, Moments, Rows, Survey
+from protocols.center_inputs import unusable_input
+from protocols.gp.payloads import LARGEST, Inputs, Moments, Rows, Survey
 from protocols.gp.settings import Settings
 from strategies.class_labels import class_places
 from strategies.conversation import Broadcast, Conversation, asking_nothing, in_step
@@ -30,6 +32,7 @@ from strategies.gp.alone import NOBODY, Alone, ask_alone
 from strategies.gp.calibration import residual_counts, sharpness
 from strategies.gp.checks import check_moments
 from strategies.gp.classes import refuse_keys_of_amounts, scored_arrays
+from strategies.gp.configuration import check_configuration
 from strategies.gp.disclosure import disclosed_inputs, shared_rows
 from strategies.gp.expert_count_curve import Sample, scores_by_expert_count
 from strategies.gp.expert_registry import ExpertRegistry
@@ -49,8 +52,6 @@ from strategies.secure_aggregation import Masking
 __all__ = ["GP", "GPOutcome", "Settings"]
 
 _NETWORK_SEED = 4
-_LEARNING_KEYS = ("kernel", "max-expert-rows", "local", "noise", "fit-rounds", "candidates", "gate-rounds")
-"""Settings of a run that learns. A run that predicts takes them from the earlier run, or does not need them."""
 
 
 class _Preparation(NamedTuple):
@@ -238,11 +239,8 @@ class GP(FusionStrategy):
 
     def _own_queries(self, registry: ExpertRegistry, columns: Mapping[str, Shaped[np.ndarray, "t"]]) -> Queries:
         """Return the query points of the center's own file."""
-        for name in registry.features:
-            if name not in columns or columns[name].dtype.kind != "f":
-                raise FusionError(f"the center's file of query points has no column of numbers {name!r}, an input")
-            for point in np.flatnonzero(np.isnan(columns[name]))[:1]:
-                raise FusionError(f"the center's file of query points: {name!r} is empty at point {point + 1}")
+        if wrong := unusable_input(columns, registry.features):
+            raise FusionError(f"the center's file of query points{wrong}")
         x = np.column_stack([columns[name] for name in registry.features])
         y = columns.get(self.target)
         if y is not None and registry.classes:
@@ -263,7 +261,8 @@ class GP(FusionStrategy):
         available = np.ones(registry.M, bool)
         if settings.disclosed:
             available = np.isin(registry.site_of, list(inputs))
-        K = settings.K(registry.M, len(registry.nearest))
+        between = share_between(registry.moments, kernel.lengths(model.fit.theta[:-1]))
+        K = settings.K(registry.M, len(registry.nearest), between)
         prior, noise = kernel.diagonal(model.fit.theta[:-1], x), model.noise
         # This gate ranks experts by the graph of their predictions, so it asks all of them.
         by_graph = settings.gate == "ggm"
@@ -362,19 +361,7 @@ class GP(FusionStrategy):
 def from_config(config: Mapping[str, Any], **common: Any) -> GP:
     """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
     settings = Settings.of(config)
-    try:
-        kernel_of(settings.kernel, 1)
-    except ValueError as error:
-        raise FusionError(f"gp.kernel: {error}") from error
-    _refuse_ineffective_keys(config, settings)
-    if settings.suggest and not settings.joint:
-        raise FusionError(
-            "gp.suggest needs answers about landmarks: gp.aggregation=npae, gp.covariance=sketch, gp.answers above 1"
-        )
-    if settings.fit_rounds * settings.candidates > MOST_TRIED:
-        raise FusionError(f"gp.fit-rounds times gp.candidates is more than the {MOST_TRIED} that a site tries in a run")
-    if config["protocol"] and common.get("repetitions", 1) > 1:
-        raise FusionError("repeated runs on the sites' own rows are all the same; leave repetitions out")
+    check_configuration(config, settings, common.get("repetitions", 1))
     target, id_column = str(config["target"]).strip(), str(config["id"]).strip()
     class_weight = str(config["class-weight"])
     return GP(settings=settings, target=target, id_column=id_column, class_weight=class_weight, **common)
@@ -384,27 +371,3 @@ def _is_convertible(text: str) -> bool:
     """Return whether hyperparameters in a site's own units can be converted to the common units."""
     kernel = kernel_of(text, 1)
     return kernel.rescaled(kernel.start(), np.ones(1), 1.0) is not None
-
-
-def _refuse_ineffective_keys(config: Mapping[str, Any], settings: Settings) -> None:
-    """Refuse a key that has no effect with the other settings."""
-    earlier = bool(str(config["from"]).strip())
-    npae = settings.aggregation == "npae"
-    purposes: dict[str, str | bool] = dict.fromkeys(
-        _LEARNING_KEYS, earlier and "a run that learns, not for a run that predicts (from)"
-    )
-    if config["protocol"]:  # only some rows of a scenario's table need a key
-        purposes |= {
-            "covariance": not npae and "gp.aggregation=npae",
-            "answers": not settings.sketched and "gp.aggregation=npae with gp.covariance=sketch",
-            "landmarks": (not settings.sketched and "gp.aggregation=npae with gp.covariance=sketch")
-            or (settings.joint and "gp.answers=1: with several answers, it is their number less one"),
-            "communication": settings.aggregation != "grbcm" and "gp.aggregation=grbcm",
-            "experts": settings.gate == "all" and "a gate that chooses",
-        }
-        if settings.gate != "dnn":
-            purposes["gate-rounds"] = "gp.gate=dnn"
-    keys = Settings.keys()
-    for key, purpose in purposes.items():
-        if purpose and config[f"gp.{key}"] != keys[f"gp.{key}"].declared:
-            raise FusionError(f"gp.{key} is for {purpose}: leave it out")

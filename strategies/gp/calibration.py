@@ -14,9 +14,9 @@ from numerics.shared.exact_sum import exact_sum
 from protocols.gp.payloads import Calibrate, LeftOut, Losses, Residuals, Sharpen
 from protocols.wire.payload import PayloadError
 from protocols.wire.vector_encoding import Sum
-from strategies.conversation import Check, Conversation, Tell
+from strategies.conversation import Check, Conversation
 from strategies.gp.model import Model
-from strategies.secure_aggregation import Masking, as_answer
+from strategies.secure_aggregation import Masking, ask_plain_or_masked
 
 _ROUNDING = 0.005
 """Share by which three digits may exceed a number."""
@@ -66,12 +66,13 @@ def _ask_left_out(
         site: kind(**registry.agreement(site, model.max_rows), kernel=model.kernel, theta=model.fit.theta)
         for site in registry.learning
     }
-    rows = {site: registry.rows_of(site) for site in asks}
-    if masking is None:
-        answers: dict[str, Sum] = yield Tell(asks, check=check_of(rows), needed=False)
-    else:
-        total = yield from masking.total(asks, nothing)
-        answers = as_answer(total, check_of({total.name: sum(rows[site] for site in total.sites)}))
+    answers: Mapping[tuple[str, ...], Sum] = yield from ask_plain_or_masked(
+        asks,
+        nothing,
+        lambda sites_of: check_of({name: sum(map(registry.rows_of, sites)) for name, sites in sites_of.items()}),
+        masking,
+        needed=False,
+    )
     return list(answers.values())
 
 

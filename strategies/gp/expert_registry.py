@@ -229,7 +229,7 @@ class ExpertRegistry:
         return math.prod(learning_rows(rows)) if site in self.nearest else rows
 
     def agreement(self, site: str, max_rows: int) -> dict[str, Any]:
-        """Return the fields that every ask to a site has (`protocols.gp.payloads.Agreed`)."""
+        """Return the fields that every ask to a site has (`protocols.gp.payloads.ExpertAsk`)."""
         units = self.units
         return {
             "max_rows": max_rows,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from jaxtyping import Float64
 
@@ -11,10 +13,10 @@ from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import LARGEST, Slope, Train
 from protocols.secure_aggregation.masking import FEWEST_SITES
 from protocols.wire.payload import PayloadError
-from strategies.conversation import Check, Conversation, Tell
+from strategies.conversation import Check, Conversation
 from strategies.errors import FusionError
 from strategies.gp.expert_registry import ExpertRegistry
-from strategies.secure_aggregation import Masking, as_answer
+from strategies.secure_aggregation import Masking, ask_plain_or_masked
 
 
 def train(
@@ -41,7 +43,7 @@ def train(
         points, label = sample_rows(registry.moments, seed)
     n = registry.n_rows
     best, least, no_rows = weights, np.inf, Slope(0.0, np.zeros(network.size))
-    taking_part = registry.willing("allow-gate-training")
+    taking_part, check = registry.willing("allow-gate-training"), _check_slope(network.size)
     if masking and 0 < len(taking_part) < FEWEST_SITES:
         raise FusionError(
             f"gp.gate=dnn: only {', '.join(sorted(taking_part))} set allow-gate-training=true in their node"
@@ -59,14 +61,10 @@ def train(
             for site in taking_part
         }
         measure = {"gate_loss": least} if np.isfinite(least) else {}
-        check = _check_slope(network.size)
-        if masking is None:
-            answers: dict[str, Slope] = yield Tell(asks, check=check, measure=measure)
-            sites = tuple(answers)
-        else:
-            total = yield from masking.total(asks, no_rows, measure=measure)
-            sites, answers = total.sites, as_answer(total, check)
-        places = [registry.places[site] for site in sites]
+        answers: Mapping[tuple[str, ...], Slope] = yield from ask_plain_or_masked(
+            asks, no_rows, lambda _: check, masking, measure=measure
+        )
+        places = [registry.places[site] for sites in answers for site in sites]
         absent = ~np.isin(label, np.concatenate([np.zeros(0, np.int64), *places]))
         with single_threaded():
             loss, gradient = network.gradient(weights, points[absent], label[absent])

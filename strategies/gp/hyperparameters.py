@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Bool, Float64
@@ -14,10 +15,10 @@ from numerics.gp.likelihood import start_theta, theta_bounds
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import LARGEST, NO_VALUE, Evaluate, Likelihood, Moments
 from protocols.wire.payload import PayloadError
-from strategies.conversation import Check, Conversation, Tell
+from strategies.conversation import Check, Conversation
 from strategies.errors import FusionError
 from strategies.gp.expert_registry import ExpertRegistry, own_choice
-from strategies.secure_aggregation import Masking, as_answer
+from strategies.secure_aggregation import Masking, ask_plain_or_masked
 
 ROUNDING = 1e-8
 """Largest negative eigenvalue, in size, that rounding gives a positive semidefinite matrix of numbers up to 1."""
@@ -111,23 +112,19 @@ def fit(
         scoring = Scoring(theta_bounds(kernel), first, candidates=candidates, most_asks=most_asks)
     # Sites are named by their place, because a sum over them must not depend on their own names.
     place = {site: f"{number:06d}" for number, site in enumerate(registry.learning)}
-    rows = {site: registry.learning_rows_of(site) for site in place}
     while not scoring.done:
         thetas = scoring.candidates
         asks = {site: Evaluate(**registry.agreement(site, max_rows), kernel=text, thetas=thetas) for site in place}
         measure = {"log_likelihood": scoring.value} if scoring.asks else {}
-        if masking is None:
-            check = _check_likelihood(thetas, rows, registry)
-            answers: dict[str, Likelihood] = yield Tell(asks, check=check, measure=measure)
-        else:
-            total = yield from masking.total(asks, _no_likelihood(thetas), measure=measure)
-            rows[total.name] = sum(rows[site] for site in total.sites)
-            answers = as_answer(total, _check_likelihood(thetas, rows, registry))
+        answers: Mapping[tuple[str, ...], Likelihood] = yield from ask_plain_or_masked(
+            asks, _no_likelihood(thetas), partial(_check_likelihood, registry, thetas), masking, measure=measure
+        )
         if not answers:
             raise FusionError("no site answered with the likelihood of its outputs")
-        evaluations = {place.get(site, site): _evaluations(answer) for site, answer in answers.items()}
+        evaluations = {place[sites[0]]: _evaluations(answer) for sites, answer in answers.items()}
+        rows = {place[sites[0]]: sum(map(registry.learning_rows_of, sites)) for sites in answers}
         with single_threaded():
-            scoring.update(evaluations, {place.get(site, site): rows[site] for site in answers})
+            scoring.update(evaluations, rows)
         if not np.isfinite(scoring.value):
             raise FusionError(
                 "the likelihood cannot be computed for any of the hyperparameters that were tried: try another"
@@ -149,7 +146,9 @@ def _evaluations(answer: Likelihood) -> Evaluations:
     return Evaluations(values, answer.gradients, symmetric(answer.informations, answer.gradients.shape[1]))
 
 
-def _check_likelihood(thetas: Float64[np.ndarray, "c p"], rows: Mapping[str, int], registry: ExpertRegistry) -> Check:
+def _check_likelihood(
+    registry: ExpertRegistry, thetas: Float64[np.ndarray, "c p"], sites_of: Mapping[str, tuple[str, ...]]
+) -> Check:
     n_candidates, size = thetas.shape
     expected = {
         "values": (n_candidates,),
@@ -173,7 +172,7 @@ def _check_likelihood(thetas: Float64[np.ndarray, "c p"], rows: Mapping[str, int
             numbers = value[_has_value(value)] if name == "values" else value
             if np.abs(numbers).max(initial=0.0) > LARGEST:
                 refuse(name, f"expected numbers up to {LARGEST:g}")
-        most = rows[site] * densest
+        most = sum(map(registry.learning_rows_of, sites_of[site])) * densest
         if (answer.values > most + 1e-6 * np.abs(most) + 1e-6).any():
             refuse("values", "expected log likelihoods within the bound that the noise sets")
         if not all(is_information(each) for each in symmetric(answer.informations, size)):

@@ -10,10 +10,10 @@ from jaxtyping import Float64
 from numerics.shared.exact_sum import exact_sum
 from protocols.gp.payloads import Errors, Validate
 from protocols.wire.payload import PayloadError
-from strategies.conversation import Check, Conversation, Tell
+from strategies.conversation import Check, Conversation
 from strategies.gp.expert_registry import ExpertRegistry
 from strategies.gp.hyperparameters import Fit
-from strategies.secure_aggregation import Masking, as_answer
+from strategies.secure_aggregation import Masking, ask_plain_or_masked
 
 
 def choose(
@@ -52,12 +52,9 @@ def choose(
     asks = {
         site: Validate(**registry.agreement(site, max_rows), kernel=kernel, thetas=thetas) for site in registry.learning
     }
-    check = _check_errors(len(thetas))
-    if masking is None:
-        answers: dict[str, Errors] = yield Tell(asks, check=check, needed=False)
-    else:
-        answers = as_answer((yield from masking.total(asks, Errors(np.zeros(len(thetas))))), check)
-    squares = exact_sum([np.zeros(len(thetas)), *(answer.squares for answer in answers.values())])
+    zero, check = Errors(np.zeros(len(thetas))), _check_errors(len(thetas))
+    answers = yield from ask_plain_or_masked(asks, zero, lambda _: check, masking, needed=False)
+    squares = exact_sum([zero.squares, *(answer.squares for answer in answers.values())])
     return replace(fit, theta=thetas[np.argmin(squares)], rounds=fit.rounds + 1)
 
 

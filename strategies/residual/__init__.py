@@ -14,9 +14,10 @@ from common.entity_keys import SecretError, keyed_hashes, read_secret, secret_ch
 from common.grouping import list_names
 from numerics.residual import boosted
 from numerics.residual.columns_and_outcomes import Outcomes
-from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, MOST_ROUNDS, Rules, Split
+from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, MOST_ROUNDS, Rules
+from numerics.residual.split import Split
 from numerics.shared.folds import draw_kinds
-from protocols.residual.payloads import Enrol, Enrolled
+from protocols.residual.payloads import Enrol, Holdings
 from protocols.residual.plan import Plan
 from protocols.residual.settings import Settings
 from protocols.wire.payload import Payload
@@ -85,7 +86,7 @@ class Residual(FusionStrategy):
                 " of their rows only; leave repetitions out"
             )
         enrol = Enrol(self.session, self.settings.align, sealed or bool(earlier))
-        answers: dict[str, Enrolled] = yield Broadcast(enrol, check=partial(check_enrolled, enrol))
+        answers: dict[str, Holdings] = yield Broadcast(enrol, check=partial(check_enrolled, enrol))
         if earlier:
             return (yield from predict_at_holder(earlier, answers))
         enrolment = Enrolment.of(answers, keys, outcomes.classes if outcomes else ())
@@ -161,7 +162,7 @@ class Residual(FusionStrategy):
         return np.concatenate([shuffled, test]), len(learning), rules
 
     def _kinds(self, enrolment: Enrolment, outcomes: Outcomes | None, repetition: int) -> UInt8[np.ndarray, "n"] | None:
-        """Return what each common row is for (`Enrolled.split`), if the holder of the outcomes knows persons."""
+        """Return what each common row is for (`Holdings.split`), if the holder of the outcomes knows persons."""
         rows = enrolment.alignment.rows[enrolment.holder]
         if outcomes is None:
             split = enrolment.answers[enrolment.holder].split
@@ -258,7 +259,7 @@ _OTHERS: Mapping[str, str] = {
 
 def _with_algorithm(settings: Settings) -> Settings:
     """Return the settings with the ring's algorithm in a ring, if the run names none."""
-    unset = "residual.algorithm" not in settings.given()
+    unset = "residual.algorithm" not in settings.explicit()
     return replace(settings, algorithm="sip") if unset and settings.topology == "ring" else settings
 
 
@@ -266,7 +267,7 @@ def _check_algorithm(settings: Settings) -> None:
     """Refuse settings that boosting would pass over in silence, where a run names no algorithm, and `robust`."""
     default = Settings()
     for name, algorithms in _OTHERS.items():
-        if "residual.algorithm" not in settings.given() and getattr(settings, name) != getattr(default, name):
+        if "residual.algorithm" not in settings.explicit() and getattr(settings, name) != getattr(default, name):
             raise FusionError(
                 f"residual.{name.replace('_', '-')} is for {algorithms}, and the default is {default.algorithm}: set"
                 " residual.algorithm, too"

@@ -13,7 +13,7 @@ from numerics.residual.columns_and_outcomes import Outcomes
 from numerics.residual.limits import RANGES
 from numerics.shared.alignment import AlignmentError, align
 from protocols.classes import check_classes
-from protocols.residual.payloads import Enrol, Enrolled, Order, Predicted
+from protocols.residual.payloads import AgentPredictions, Enrol, Holdings, Order
 from protocols.wire.payload import Payload, PayloadError
 from strategies.conversation import Check
 from strategies.errors import FusionError
@@ -48,9 +48,9 @@ class EntityKeys:
     kind: str
 
     @classmethod
-    def of(cls, answer: Enrolled | Predicted) -> EntityKeys:
+    def of(cls, answer: Holdings | AgentPredictions) -> EntityKeys:
         """Return the keys in a site's answer."""
-        n = answer.n if isinstance(answer, Enrolled) else len(answer.part)
+        n = answer.n if isinstance(answer, Holdings) else len(answer.part)
         return cls(n, answer.keys, answer.check.tobytes(), answer.kind)
 
     @classmethod
@@ -188,7 +188,7 @@ class Enrolment:
 
     Attributes
     ----------
-    answers : dict[str, Enrolled]
+    answers : dict[str, Holdings]
         Answer of each site, in order of name.
     agents : tuple of str
         Sites with columns to learn from.
@@ -202,7 +202,7 @@ class Enrolment:
         Names of the outcome's classes; empty for amounts.
     """
 
-    answers: dict[str, Enrolled]
+    answers: dict[str, Holdings]
     agents: tuple[str, ...]
     holder: str
     alignment: Alignment
@@ -210,12 +210,12 @@ class Enrolment:
     classes: tuple[str, ...]
 
     @classmethod
-    def of(cls, answers: Mapping[str, Enrolled], center: EntityKeys | None, classes: tuple[str, ...] = ()) -> Enrolment:
+    def of(cls, answers: Mapping[str, Holdings], center: EntityKeys | None, classes: tuple[str, ...] = ()) -> Enrolment:
         """Enrol the sites that answered.
 
         Parameters
         ----------
-        answers : Mapping[str, Enrolled]
+        answers : Mapping[str, Holdings]
             By site.
         center : EntityKeys or None
             Keys of the fusion center's outcomes; None if it has no outcomes.
@@ -283,7 +283,7 @@ class Enrolment:
 # -- checks of answers ------------------------------------------------------------------------------------------------
 
 
-def check_enrolled(ask: Enrol, site: str, answer: Enrolled) -> None:
+def check_enrolled(ask: Enrol, site: str, answer: Holdings) -> None:
     """Refuse an answer whose fields do not fit together.
 
     Raises
@@ -322,7 +322,7 @@ def check_predicted(limits: Sequence[float] | Float64[np.ndarray, "2"], combinat
         What the predictions are for.
     """
 
-    def check(site: str, answer: Predicted) -> None:
+    def check(site: str, answer: AgentPredictions) -> None:
         # A site that is no agent of that run is not used.
         _check_part(answer, combination.width(site) if site in combination.names else answer.part.shape[1])
         if site in combination.names and not combination.fits(site, answer.part, len(answer.part)):
@@ -340,7 +340,7 @@ def check_predicted(limits: Sequence[float] | Float64[np.ndarray, "2"], combinat
     return check
 
 
-def _check_part(answer: Predicted, width: int) -> None:
+def _check_part(answer: AgentPredictions, width: int) -> None:
     if not 0 < len(answer.part) <= MOST_ROWS:
         raise PayloadError(answer.title(), "part", f"expected 1 to {MOST_ROWS} numbers, got {len(answer.part)}")
     if answer.part.shape[1] != width:
@@ -348,7 +348,7 @@ def _check_part(answer: Predicted, width: int) -> None:
     _check_keys(answer, len(answer.part))
 
 
-def _check_keys(answer: Enrolled | Predicted, n: int) -> None:
+def _check_keys(answer: Holdings | AgentPredictions, n: int) -> None:
     if answer.kind not in ("", "number", "text"):
         raise PayloadError(answer.title(), "kind", "is neither number, text nor empty")
     expected = n if answer.kind else 0

@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.residual.alone import Alone
-from numerics.residual.rules import LearningResult, Rules, Split
+from numerics.residual.rules import LearningResult, Rules
+from numerics.residual.split import Split
 from numerics.shared.classification import SCORES
-from protocols.residual.payloads import Fuse, Fused, Lead, Sealed, SealedAnswer, rounded
+from protocols.residual.payloads import Fuse, FusionStep, Lead, SealedAnswer, SealedAsk, rounded
 from protocols.residual.plan import Plan
 from protocols.residual.sequential import MOST_MISSES
 from protocols.wire.payload import Payload, PayloadError
@@ -60,7 +61,7 @@ class PlanResult:
         Combination of the agents.
     trial : LearningResult or None
         Result of the course that chose p and the number of iterations, if there was one and the center knows it.
-    unkept : tuple of str
+    without_receipt : tuple of str
         Agents that have a part in the result and did not confirm that they stored their model.
     limits : tuple of float
         Least and greatest prediction of an answer that can be; empty if the center does not hold the outcome.
@@ -70,7 +71,7 @@ class PlanResult:
 
     result: LearningResult
     trial: LearningResult | None
-    unkept: tuple[str, ...]
+    without_receipt: tuple[str, ...]
     limits: tuple[float, ...] = ()
     y_test: Float64[np.ndarray, "n_test"] = field(default_factory=lambda: np.zeros(0))
 
@@ -101,7 +102,7 @@ def centered(plan: Plan, precision: str) -> Conversation[PlanResult]:
         attendance.note(asks, answers)
         plan.take(answers)
     assert plan.result is not None  # noqa: S101 - a plan without further asks has a result
-    return PlanResult(plan.result, plan.trial, plan.unkept, plan.limits, plan.y[plan.split.slices[2]])
+    return PlanResult(plan.result, plan.trial, plan.without_receipt, plan.limits, plan.y[plan.split.slices[2]])
 
 
 def _check_against(plan: Plan, asks: Mapping[str, Payload]) -> Check:
@@ -144,7 +145,7 @@ def relayed(
     # one to compare, and two to store; at the beginning one for bins.
     most = 2 * (rules.rounds + 1) * (2 * len(agents) + MOST_MISSES) + 4
     for _ in range(most):
-        reply: dict[str, Fused] = yield Tell({holder: ask}, check=_check_fused(agents, rules, split))
+        reply: dict[str, FusionStep] = yield Tell({holder: ask}, check=_check_fused(agents, rules, split))
         if holder not in reply:
             raise FusionError(
                 f"{holder}, which holds the outcome, gave no answer that could be used: the run cannot go on without it"
@@ -153,9 +154,9 @@ def relayed(
         for name in fused.refused:
             logger.warning("%s: its answer is of no use to %s, which has the reason in its log", name, holder)
         if not fused.agents:
-            return PlanResult(_result(fused, agents, split, rules), None, fused.unkept)
+            return PlanResult(_result(fused, agents, split, rules), None, fused.without_receipt)
         asks: dict[str, Payload] = {
-            name: Sealed(holder, body) for name, body in zip(fused.agents, fused.bodies, strict=True)
+            name: SealedAsk(holder, body) for name, body in zip(fused.agents, fused.bodies, strict=True)
         }
         if not fused.last:
             asks = attendance.present(asks)
@@ -175,11 +176,11 @@ def _are_scores(scores: Float64[np.ndarray, "w s"]) -> bool:
 
 
 def _check_fused(agents: tuple[str, ...], rules: Rules, split: Split) -> Check:
-    def check(site: str, answer: Fused) -> None:
+    def check(site: str, answer: FusionStep) -> None:
         def refuse(field: str, problem: str) -> None:
             raise PayloadError(answer.title(), field, problem)
 
-        names = {*answer.agents, *answer.refused, *answer.unkept, *answer.left_out}
+        names = {*answer.agents, *answer.refused, *answer.without_receipt, *answer.left_out}
         if len(answer.agents) != len(answer.bodies) or not names <= set(agents):
             refuse("agents", "are not those of the run, or there is not one body for each")
         refuse_negative(answer, "train", "validation", "test", "curve", "parts")
@@ -216,7 +217,7 @@ def refuse_negative(answer: Payload, *fields: str) -> None:
             raise PayloadError(answer.title(), name, "is a mean square or a log loss, and negative")
 
 
-def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -> LearningResult:
+def _result(fused: FusionStep, agents: tuple[str, ...], split: Split, rules: Rules) -> LearningResult:
     return LearningResult(
         names=agents,
         algorithm=rules.algorithm,

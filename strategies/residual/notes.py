@@ -20,9 +20,9 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
     ]
     if silent:
         notes.append(f"{', '.join(silent)}: have no part in the result; they gave no prediction, or had nothing to add")
-    if unkept := outcome.plan.unkept:
+    if without_receipt := outcome.plan.without_receipt:
         notes.append(
-            f"{', '.join(unkept)}: did not say that their model is kept (silent at the end, or no site-output-dir);"
+            f"{', '.join(without_receipt)}: did not confirm that they stored a model (silent, or no site-output-dir);"
             " predictions later go without them"
         )
     if result.alone is not None and (unknown := [name for name in result.names if name not in result.alone.names]):

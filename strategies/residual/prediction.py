@@ -13,7 +13,7 @@ from numerics.residual.agent_combination import AgentCombination, ClassScores
 from numerics.residual.columns_and_outcomes import Outcomes
 from numerics.shared.classification import as_metrics, class_arrays, classification_scores, prediction_columns
 from protocols.models import decode_model
-from protocols.residual.payloads import Enrolled, Order, Predict, Predicted, Present, Sum, Summed
+from protocols.residual.payloads import AgentPredictions, Holdings, Order, Predict, PredictionCount, Present, Sum
 from protocols.wire.payload import Payload, PayloadError
 from strategies.conversation import Broadcast, Check, Conversation, Tell
 from strategies.errors import FusionError
@@ -142,7 +142,7 @@ def predict_at_center(
     )
     ask = Predict(str(earlier["session"]), salt, align)
     check = check_predicted(earlier.get("part_limits", ()), combination)
-    answers: dict[str, Predicted] = yield Broadcast(ask, check=check)
+    answers: dict[str, AgentPredictions] = yield Broadcast(ask, check=check)
     parts = {name: answer for name, answer in answers.items() if name in agents}
     if not parts:
         raise FusionError(f"no agent of that run answered; they are {', '.join(agents)}")
@@ -165,7 +165,7 @@ def predict_at_center(
 
 
 def _row_names(
-    alignment: Alignment, parts: Mapping[str, Predicted], outcomes: Outcomes | None
+    alignment: Alignment, parts: Mapping[str, AgentPredictions], outcomes: Outcomes | None
 ) -> Shaped[np.ndarray, "n"]:
     """Return the center's names of the common rows."""
     if outcomes is not None and outcomes.entity is not None:
@@ -178,7 +178,7 @@ def _row_names(
 
 
 def predict_at_holder(
-    earlier: Mapping[str, np.ndarray], answers: Mapping[str, Enrolled]
+    earlier: Mapping[str, np.ndarray], answers: Mapping[str, Holdings]
 ) -> Conversation[OutcomePredictions]:
     """Relay the agents' sealed parts to the site that held the outcome, which alone reads the predictions.
 
@@ -186,7 +186,7 @@ def predict_at_holder(
     ----------
     earlier : Mapping[str, ndarray]
         As of `predict_at_center`.
-    answers : Mapping[str, Enrolled]
+    answers : Mapping[str, Holdings]
         By site, its answer about its present rows.
 
     Raises
@@ -208,7 +208,7 @@ def predict_at_holder(
     replies: dict[str, Any] = yield Tell(asks)
     bodies = {name: reply[1].body for name, reply in replies.items() if name != holder}
     total = Sum(run, tuple(bodies), tuple(bodies.values()))
-    summed: dict[str, Summed] = yield Tell({holder: total}, check=_check_summed(alignment.n, agents))
+    summed: dict[str, PredictionCount] = yield Tell({holder: total}, check=_check_summed(alignment.n, agents))
     if holder not in summed:
         raise FusionError(silent)
     nothing: Int64[np.ndarray, "0"] = np.zeros(0, np.int64)
@@ -224,7 +224,7 @@ def predict_at_holder(
 
 
 def _check_summed(n: int, agents: list[str]) -> Check:
-    def check(site: str, answer: Summed) -> None:
+    def check(site: str, answer: PredictionCount) -> None:
         if answer.n != n or not set(answer.missing) <= set(agents):
             raise PayloadError(answer.title(), "n", f"expected {n} predictions, by agents of the run")
 

@@ -13,13 +13,16 @@ from sklearn.base import BaseEstimator
 
 from numerics.residual.rules import LearningResult, Rules
 from numerics.shared.classification import as_metrics, class_arrays, scores_in
-from protocols.residual.payloads import Fit, Fitted, Show, Tried, Try
+from protocols.residual.payloads import Fit, FittedValues, Show, TrialFit, Try
 from strategies.influence import Influence
 from strategies.residual.enrolment import CENTER, Enrolment
 from strategies.residual.execution import PlanResult
 
 _KINDS = ("train", "validation", "test")
-_DOWN, _UP = {Fit.title(): "target", Try.title(): "residual"}, {Fitted.title(): "fitted", Tried.title(): "fitted"}
+_DOWN, _UP = (
+    {Fit.title(): "target", Try.title(): "residual"},
+    {FittedValues.title(): "fitted", TrialFit.title(): "fitted"},
+)
 _NEGLIGIBLE = 1e-20
 """Mean squares below this share of the first are rounding errors."""
 
@@ -291,7 +294,7 @@ def numbers_per_iteration(lines: Sequence[Mapping[str, Any]]) -> dict[str, float
     down, up = ([line for line in counted if line["payload"] in fields] for fields in (_DOWN, _UP))
     iterations = len({line["round"] for line in down})
     n_shows = sum(line["payload"] == Show.title() for line in counted)
-    n_errors = sum(line["payload"] == Tried.title() for line in up)
+    n_errors = sum(line["payload"] == TrialFit.title() for line in up)
     return {
         "numbers_down": sum(math.prod(_shape(line)) for line in down) / max(iterations, 1),
         "numbers_up": (sum(math.prod(_shape(line)) for line in up) + n_errors) / max(iterations, 1),

@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.residual.limits import RANGES, prediction_limits
-from numerics.residual.rules import LearningResult, Rules, Split
-from protocols.residual.payloads import Concluded, KeepEnsemble, Pass, Passed, Residual
+from numerics.residual.rules import LearningResult, Rules
+from numerics.residual.split import Split
+from protocols.residual.payloads import KeepEnsemble, NextResidual, Pass, Receipt, Residual
 from protocols.residual.sequential import MOST_MISSES, Course
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload, PayloadError
@@ -46,11 +47,11 @@ def ring(
         split = split.without_validation
         course = yield from _Ring(holder, agents, y, split, rules.for_refit(*course.choice())).turns()
     result = course.result(last=trial is not None and rules.refit)
-    unkept: tuple[str, ...] = ()
+    without_receipt: tuple[str, ...] = ()
     if rules.keep:
-        unkept = yield from _keep(holder, course.conclusions(result), result, split.n_fit, rules)
+        without_receipt = yield from _keep(holder, course.conclusions(result), result, split.n_fit, rules)
     limits = () if y is None else prediction_limits(y - result.mean)
-    return PlanResult(result, trial, unkept, limits)
+    return PlanResult(result, trial, without_receipt, limits)
 
 
 def _keep(
@@ -67,7 +68,7 @@ def _keep(
         asks = {name: wanted[name] for name in sorted(unconfirmed)}
         answers: dict[str, Any] = yield Tell(asks)
         last = {name: answer[-1] if isinstance(answer, tuple) else answer for name, answer in answers.items()}
-        unconfirmed -= {name for name, answer in last.items() if isinstance(answer, Concluded) and answer.kept}
+        unconfirmed -= {name for name, answer in last.items() if isinstance(answer, Receipt) and answer.stored}
         if not unconfirmed - set(answers):  # a site that has no directory has none the second time either
             break
     return tuple(sorted(unconfirmed & {*parts, holder}))
@@ -121,14 +122,14 @@ class _Ring:
             raise FusionError(
                 f"{self.holder}, which holds the outcome, gave no answer that could be used: nothing can be learned"
             )
-        answer: Passed = reply[self.holder]
+        answer: NextResidual = reply[self.holder]
         self.body, self.receiver = answer.body, self.agents[0]
         # No outcome is farther from the mean than the root of the sum of squares.
         largest = float(np.sqrt(self.split.n_fit * answer.train + self.split.n_validation * answer.validation))
         self.reach = float(np.abs(prediction_limits(np.array([-largest, largest]))).max())
         return _errors(answer, self.split)
 
-    def _turn(self, turn: int, course: Course) -> Conversation[Passed | None]:
+    def _turn(self, turn: int, course: Course) -> Conversation[NextResidual | None]:
         """Ask one agent for its step; return None if it does not answer."""
         name = self.agents[turn]
         if self.residual is None and self.receiver != name:
@@ -140,7 +141,7 @@ class _Ring:
         ask = self._ask(sender, body, receiver, steps=self.rules.steps, number=course.iteration, agent=name)
         newest = course.curve[course.iteration]
 
-        def check(site: str, answer: Passed) -> None:
+        def check(site: str, answer: NextResidual) -> None:
             _check_passed(site, answer)
             _check_step(answer, float(newest[0]), self.reach, self.own[site], sender)
 
@@ -149,7 +150,7 @@ class _Ring:
             self.misses[name] += 1
             self.receiver = ""
             return None
-        answer: Passed = reply[name]
+        answer: NextResidual = reply[name]
         self.misses[name] = 0
         self.last, self.body, self.receiver, self.residual = name, answer.body, receiver, None
         return answer
@@ -186,11 +187,11 @@ class _Ring:
         )
 
 
-def _errors(answer: Passed, split: Split) -> Float64[np.ndarray, "3"]:
+def _errors(answer: NextResidual, split: Split) -> Float64[np.ndarray, "3"]:
     return split.mark_missing(np.array([answer.train, answer.validation, answer.test]))
 
 
-def _check_passed(site: str, answer: Passed) -> None:
+def _check_passed(site: str, answer: NextResidual) -> None:
     refuse_negative(answer, "train", "validation", "test", "step", "total")
 
 
@@ -198,12 +199,12 @@ _ROUNDING = 1e-6
 """Relative error of mean squares that cross the wire, and of their roots."""
 
 
-def _check_step(answer: Passed, train: float, reach: float, own: float, sender: str) -> None:
+def _check_step(answer: NextResidual, train: float, reach: float, own: float, sender: str) -> None:
     """Refuse mean squares of a turn in a ring that no step can leave (the triangle inequality).
 
     Parameters
     ----------
-    answer : Passed
+    answer : NextResidual
         The answer of this turn.
     train : float
         Mean square of the training rows before the step.

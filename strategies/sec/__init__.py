@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Int64, Shaped
 
 from numerics.sec.similarity import choose_landmarks
+from protocols.center_inputs import unusable_input
 from protocols.classes import ClassListError, check_classes
 from protocols.models import ModelError, check_model
 from protocols.sec.payloads import (
@@ -19,7 +20,7 @@ from protocols.sec.payloads import (
     MOST_ROWS,
     Errors,
     Exchange,
-    Fitted,
+    FittedModel,
     Losses,
     Pool,
     Predict,
@@ -137,7 +138,7 @@ class SEC(FusionStrategy):
             moments=settings.pooled,
             class_weight=self.class_weight,
         )
-        answers: dict[str, Fitted] = yield Broadcast(select, check=self._check_fitted)
+        answers: dict[str, FittedModel] = yield Broadcast(select, check=self._check_fitted)
         earlier = self.reference.earlier
         former = former_learners(earlier) if earlier else {}
         try:
@@ -226,9 +227,11 @@ class SEC(FusionStrategy):
         if not columns:
             return CenterScores()
         features = next(iter(learners.profiles.values())).features
-        for name in (*features, self.target):
-            if name not in columns:
-                raise FusionError(f"the center's test file has no column of numbers {name!r}, which the learners use")
+        wrong = unusable_input(columns, features)
+        if self.target not in columns:
+            wrong = f" has no column {self.target!r}, the target"
+        if wrong:
+            raise FusionError(f"the center's test file{wrong}")
         x = np.column_stack([columns[name] for name in features])
         y = columns[self.target]
         if learners.classes:
@@ -239,7 +242,7 @@ class SEC(FusionStrategy):
 
     # -- checks -------------------------------------------------------------------------------------------------------
 
-    def _check_fitted(self, site: str, answer: Fitted) -> None:
+    def _check_fitted(self, site: str, answer: FittedModel) -> None:
         def refuse(field: str, problem: str) -> None:
             raise PayloadError(answer.title(), field, problem)
 
@@ -361,7 +364,7 @@ def _ask(
         shares=learners.shares(same),
         pooled=retraining.among(~learners.newcomer & same)[same],
         models=mixture.models,
-        retrained=mixture.retrained,
+        pool_weights=mixture.pool_weights,
         standardize=settings.standardize,
     )
 

@@ -62,12 +62,13 @@ def predict_classes_by_cluster(
     clusters = [~learners.newcomer & (labels == cluster) for cluster in range(int(labels.max()) + 1)]
     weights = np.where(clusters, learners.weights, 0.0)
     weights /= weights.sum(axis=1, keepdims=True)
-    return _mixed(weights, all_probabilities(learners, x))
+    return mix_classes(weights, all_probabilities(learners, x))
 
 
-def _mixed(
+def mix_classes(
     weights: Float64[np.ndarray, "mixtures L"], probabilities: Float64[np.ndarray, "L t k"]
 ) -> Float64[np.ndarray, "mixtures t k"]:
+    """Mix the class probabilities of all learners (eq. 5)."""
     flat = mix(weights, probabilities.reshape(len(probabilities), -1))
     return flat.reshape(-1, *probabilities.shape[1:])
 
@@ -87,7 +88,7 @@ def score_on_test_rows(
         mixture = mix_models(name, learners, labels, learners.names, usable=usable, pooled=False, truth={})
         weights = mixture.weights.copy()
         weights[:, place] += mixture.own
-        mixed = _mixed(weights, probabilities)
+        mixed = mix_classes(weights, probabilities)
         of_each = {way: classification_scores(p, y) for way, p in zip(mixture.combinations, mixed, strict=True)}
         errors[name] = {way: each["log_loss"].value for way, each in of_each.items()}
         scores[name] = {way: [each[score].value for score in SCORES] for way, each in of_each.items()}

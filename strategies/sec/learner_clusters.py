@@ -106,10 +106,10 @@ def cluster_learners(
     --------
     Models of the first two learners predict each other's rows well, and so do those of the last two:
 
-    >>> from protocols.sec.payloads import Fitted
+    >>> from protocols.sec.payloads import FittedModel
     >>> def profile(error):
     ...     empty = np.zeros(0)
-    ...     return Fitted("lr", error, 0.1, 20, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
+    ...     return FittedModel("lr", error, 0.1, 20, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
     >>> learners = Learners.of({name: profile(1.0) for name in "abcd"}, (), {})
     >>> losses = np.where(np.kron(np.eye(2), np.ones((2, 2))) > 0, 1.0, 9.0)
     >>> cluster_learners(learners, losses, Settings(k=2), {}, np.random.default_rng(0)).labels

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float64, Int64
 from numerics.sec.pooled_regression import pooled_regression
 from numerics.shared.classes import places_of
 from protocols.classes import agree_on_classes
-from protocols.sec.payloads import Fitted, Losses
+from protocols.sec.payloads import FittedModel, Losses
 
 _EXACT = 1e-10
 """Share of the largest error of the learners that counts as no error."""
@@ -28,7 +28,7 @@ class Learners:
 
     Attributes
     ----------
-    profiles : dict[str, Fitted]
+    profiles : dict[str, FittedModel]
         Each learner's answer to `Select`, by name.
     newcomer : ndarray
         ``(L,)`` mask of the learners that are assigned to the clusters of the others.
@@ -44,7 +44,7 @@ class Learners:
     Examples
     --------
     >>> empty = np.zeros(0)
-    >>> profile = Fitted("lr", 1.0, 0.1, 20, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
+    >>> profile = FittedModel("lr", 1.0, 0.1, 20, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
     >>> learners = Learners.of({"lab-1": profile, "lab-2": profile, "guest": profile}, ("g*",), {})
     >>> learners.names, learners.newcomer.tolist()
     (['guest', 'lab-1', 'lab-2'], [True, False, False])
@@ -58,7 +58,7 @@ class Learners:
            [ 3.,  3., nan]])
     """
 
-    profiles: dict[str, Fitted]
+    profiles: dict[str, FittedModel]
     newcomer: Bool[np.ndarray, "L"]
     present: set[str]
     weights: Float64[np.ndarray, "L"]
@@ -69,9 +69,9 @@ class Learners:
     @classmethod
     def of(
         cls,
-        answers: Mapping[str, Fitted],
+        answers: Mapping[str, FittedModel],
         newcomers: Sequence[str],
-        former: Mapping[str, Fitted],
+        former: Mapping[str, FittedModel],
         weights: Literal["precision", "rows"] = "precision",
         target: str = "",
     ) -> Learners:
@@ -79,11 +79,11 @@ class Learners:
 
         Parameters
         ----------
-        answers : Mapping[str, Fitted]
+        answers : Mapping[str, FittedModel]
             Answers of this run, by site.
         newcomers : Sequence of str
             Names or globs of the sites to assign to the clusters of the others.
-        former : Mapping[str, Fitted]
+        former : Mapping[str, FittedModel]
             Learners that an earlier run clustered, with their answers of that run; all other sites are newcomers.
             Empty if this run clusters the learners itself.
         weights : {"precision", "rows"}
@@ -181,7 +181,7 @@ class Learners:
         return self._pooled[key]
 
 
-def _weights(profiles: Iterable[Fitted], rule: str) -> Float64[np.ndarray, "L"]:
+def _weights(profiles: Iterable[FittedModel], rule: str) -> Float64[np.ndarray, "L"]:
     """Return the weights of models in eq. (5).
 
     Errors that are nearly 0 beside the largest one count as equal: an exact model is not infinitely better.
@@ -194,13 +194,13 @@ def _weights(profiles: Iterable[Fitted], rule: str) -> Float64[np.ndarray, "L"]:
     return np.asarray(n / np.maximum(errors / largest, _EXACT))
 
 
-def _same_learner(one: Fitted, other: Fitted) -> bool:
+def _same_learner(one: FittedModel, other: FittedModel) -> bool:
     """Return whether two answers are of one learner; fits on two kinds of processor differ by rounding."""
     same = (one.method, one.n, one.features, one.classes) == (other.method, other.n, other.features, other.classes)
     return same and bool(np.isclose(one.error, other.error, rtol=_ROUNDING, atol=0))
 
 
-def _common_features(answers: Mapping[str, Fitted]) -> tuple[str, ...]:
+def _common_features(answers: Mapping[str, FittedModel]) -> tuple[str, ...]:
     """Return the inputs that most learners have; on a tie, those of the learner that is first by name."""
     counts = Counter(answers[site].features for site in sorted(answers))
     return counts.most_common(1)[0][0] if counts else ()
@@ -253,17 +253,17 @@ def learners_of(arrays: Mapping[str, np.ndarray]) -> Learners:
     )
 
 
-def former_learners(arrays: Mapping[str, np.ndarray]) -> dict[str, Fitted]:
+def former_learners(arrays: Mapping[str, np.ndarray]) -> dict[str, FittedModel]:
     """Read the learners that an earlier run clustered from its ``arrays.npz``, without its newcomers."""
     clustered = np.flatnonzero((arrays["labels"] >= 0) & ~arrays["newcomer"])
     return _profiles(arrays, clustered.tolist())
 
 
-def _profiles(arrays: Mapping[str, np.ndarray], places: Iterable[int]) -> dict[str, Fitted]:
+def _profiles(arrays: Mapping[str, np.ndarray], places: Iterable[int]) -> dict[str, FittedModel]:
     features, classes = (tuple(map(str, arrays.get(key, ()))) for key in ("features", "classes"))
-    profiles: dict[str, Fitted] = {}
+    profiles: dict[str, FittedModel] = {}
     for place in places:
-        profiles[str(arrays["learners"][place])] = Fitted(
+        profiles[str(arrays["learners"][place])] = FittedModel(
             method=str(arrays["methods"][place]),
             error=float(arrays["errors"][place]),
             variance=0.0,  # it serves the clustering, which is done

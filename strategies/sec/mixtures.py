@@ -31,7 +31,7 @@ class Mixture:
         ``(combinations, p + 1)`` coefficients of pooled regressions, intercept first; no columns for mixed models.
     models : tuple of ndarray
         Models that were fitted to pooled rows.
-    retrained : ndarray
+    pool_weights : ndarray
         ``(combinations, len(models))`` their weights.
     """
 
@@ -40,7 +40,7 @@ class Mixture:
     own: Float64[np.ndarray, "combinations"]
     coefficients: Float64[np.ndarray, "combinations q"]
     models: tuple[UInt8[np.ndarray, "_"], ...]
-    retrained: Float64[np.ndarray, "combinations retrained"]
+    pool_weights: Float64[np.ndarray, "combinations pool_models"]
 
 
 def partners_of(
@@ -69,9 +69,9 @@ def partners_of(
 
     Examples
     --------
-    >>> from protocols.sec.payloads import Fitted
+    >>> from protocols.sec.payloads import FittedModel
     >>> empty = np.zeros(0)
-    >>> profile = Fitted("lr", 1.0, 0.1, 20, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
+    >>> profile = FittedModel("lr", 1.0, 0.1, 20, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
     >>> learners = Learners.of(dict.fromkeys("abc", profile), (), {})
     >>> partners_of("a", learners, np.array([0, 0, 1]), np.ones(3, bool), {})["cluster"]
     array([ True,  True, False])
@@ -121,7 +121,8 @@ def mix_models(
     truth : Mapping[str, int]
         True cluster by learner, if a scenario knows it.
     personal : bool
-        Whether the learner is asked for its personal mixture too, whose weights it finds itself.
+        Whether the learner is asked for its personal mixture too, whose weights it finds itself. It is not where pooled
+        rows have a model in the cluster: that one is in no personal mixture.
     retraining : Retraining, optional
         Models of pooled rows. Each takes the place of the models of the learners that sent these rows, with the sum of
         their weights.
@@ -130,10 +131,10 @@ def mix_models(
     --------
     Learners a and b form a cluster; a has 10 rows and b has 30, with the same error:
 
-    >>> from protocols.sec.payloads import Fitted
+    >>> from protocols.sec.payloads import FittedModel
     >>> def profile(n):
     ...     empty = np.zeros(0)
-    ...     return Fitted("lr", 1.0, 0.1, n, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
+    ...     return FittedModel("lr", 1.0, 0.1, n, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
     >>> learners = Learners.of({"a": profile(10), "b": profile(30)}, (), {})
     >>> labels, usable = np.zeros(2, int), np.ones(2, bool)
     >>> mixture = mix_models("a", learners, labels, ("a", "b"), usable=usable, pooled=False, truth={})
@@ -143,9 +144,10 @@ def mix_models(
     partners = partners_of(name, learners, labels, usable, truth)
     own, weights, coefficients = [], [], []
     retraining = retraining or Retraining.none(len(labels))
+    personal = personal and not retraining.among(partners["cluster"]).any()
     pools = [retraining.among(members) for members in partners.values()]
     keys = list(dict.fromkeys(pool.tobytes() for pool in pools if pool.any()))
-    retrained = np.zeros((len(partners) + personal, len(keys)))
+    pool_weights = np.zeros((len(partners) + personal, len(keys)))
     for place, (members, pool) in enumerate(zip(partners.values(), pools, strict=True)):
         if pooled:
             own.append(float(not members.any()))
@@ -157,7 +159,7 @@ def mix_models(
         own_mass = 0.0 if name in senders else mass[name]
         total = model_mass.sum() + own_mass + learners.weights[pool].sum()
         if pool.any():
-            retrained[place, keys.index(pool.tobytes())] = learners.weights[pool].sum() / total
+            pool_weights[place, keys.index(pool.tobytes())] = learners.weights[pool].sum() / total
         own.append(own_mass / total if total else 1.0)
         weights.append(model_mass / total if total else model_mass)
     names = tuple(partners)
@@ -172,7 +174,7 @@ def mix_models(
         np.array(own),
         np.array(coefficients) if pooled else no_columns,
         tuple(retraining.models[key] for key in keys),
-        retrained,
+        pool_weights,
     )
 
 
@@ -214,9 +216,9 @@ def predict_by_cluster(
     --------
     Pooled moments of rows ``(0, 0), (1, 2), (2, 4)`` give ``y = 2 x``:
 
-    >>> from protocols.sec.payloads import Fitted
+    >>> from protocols.sec.payloads import FittedModel
     >>> mean, scatter = np.array([1.0, 2.0]), np.array([[2.0, 4.0], [4.0, 8.0]])
-    >>> profile = Fitted("lr", 0.0, 0.0, 3, ("x",), np.zeros(0, np.uint8), mean, scatter)
+    >>> profile = FittedModel("lr", 0.0, 0.0, 3, ("x",), np.zeros(0, np.uint8), mean, scatter)
     >>> learners = Learners.of({"a": profile}, (), {})
     >>> predict_by_cluster(learners, np.zeros(1, int), np.array([[5.0]]), pooled=True).round(6)
     array([[10.]])
@@ -234,6 +236,13 @@ def predict_by_cluster(
     models += [retraining.models[pool.tobytes()] for pool in pools if pool.any()]
     weights = np.hstack([np.where(pools, 0.0, weights), shares])
     return mix(weights, Predictors([decode_model(model) for model in models]).predict(x))
+
+
+def predict_by_weights(
+    learners: Learners, weights: Float64[np.ndarray, "mixtures L"], x: Float64[np.ndarray, "t p"]
+) -> Float64[np.ndarray, "mixtures t"]:
+    """Predict by mixtures of the models of all learners; infinite where a prediction is not finite."""
+    return mix(weights, Predictors([decode_model(profile.model) for profile in learners.profiles.values()]).predict(x))
 
 
 def evaluate_on_test_rows(
@@ -258,6 +267,6 @@ def evaluate_on_test_rows(
         )
         total = combine(mixture.own, predictions[place], mixture.weights, predictions, mixture.coefficients, x)
         if mixture.models:
-            total += mix(mixture.retrained, Predictors([decode_model(model) for model in mixture.models]).predict(x))
+            total += mix(mixture.pool_weights, Predictors([decode_model(model) for model in mixture.models]).predict(x))
         errors[name] = dict(zip(mixture.combinations, mean_squared_errors(total, y).tolist(), strict=True))
     return errors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -108,9 +108,17 @@ class SECOutcome:
     @cached_property
     def recommendations(self) -> dict[str, str]:
         """Return what each learner's own held-out rows say it should predict with; only for learners that held some."""
+        return self.recommended(("alone", "cluster", "personal"))
+
+    def recommended(self, ways: Collection[str]) -> dict[str, str]:
+        """Return the same among some ways to predict."""
         return {
             name: recommend(
-                each, self.deviations[name], self.n_test[name], self.noise[name], squared=not self.learners.classes
+                {way: error for way, error in each.items() if way in ways},
+                self.deviations[name],
+                self.n_test[name],
+                self.noise[name],
+                squared=not self.learners.classes,
             )
             for name, each in self.errors.items()
             if each
@@ -188,7 +196,7 @@ def metrics_of(outcome: SECOutcome) -> dict[str, float]:
         **outcome.class_metrics,
         **outcome.center.metrics,
     }
-    chosen = {name: {"recommended": outcome.errors[name][way]} for name, way in outcome.recommendations.items()}
+    chosen = {name: {"recommendation": outcome.errors[name][way]} for name, way in outcome.recommendations.items()}
     metrics |= mean_errors(chosen, outcome.prefix)
     if outcome.learners.classes:
         metrics["n_classes"] = float(len(outcome.learners.classes))
@@ -240,21 +248,16 @@ def notes_on(outcome: SECOutcome) -> list[str]:
 
 def _refutations(outcome: SECOutcome) -> list[str]:
     """Return a sentence on the learners that predict better without their cluster."""
-    notes = []
     sizes = Counter(outcome.clusters.labels.tolist())
     labels = dict(zip(outcome.learners.names, outcome.clusters.labels.tolist(), strict=True))
-    for way, better in (("alone", "better alone"), ("personal", "better with personal weights (personal.csv)")):
-        who = [
-            name
-            for name, best in outcome.recommendations.items()
-            if best == way and (way == "personal" or sizes[labels[name]] > 1)
-        ]
-        if who:
-            notes.append(
-                f"{list_names(who, _MOST_LISTED)}: {better}; on the rows held out there the cluster's error is larger"
-                " by more than chance explains"
-            )
-    return notes
+    best = outcome.recommended(("alone", "cluster"))
+    who = [name for name, way in best.items() if way == "alone" and sizes[labels[name]] > 1]
+    if not who:
+        return []
+    return [
+        f"{list_names(who, _MOST_LISTED)}: better alone; on the rows held out there the cluster's error is larger by"
+        " more than chance explains"
+    ]
 
 
 def table_of(outcome: SECOutcome) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Int64, Shaped, UInt8
 
 from numerics.sec.selection import SelectionError, select
-from numerics.shared.regressors import ROW_MODELS, parse_candidates
+from numerics.shared.candidates import ROW_MODELS, parse_candidates
 from protocols.models import encode_model
 from protocols.sec.payloads import Rows
 from protocols.sec.settings import Settings
@@ -57,11 +57,11 @@ class Retraining:
         """Return what `retraining_of` reads: who sent rows, and the model of each cluster that has one."""
         if not self.models:
             return {}
-        arrays: dict[str, Shaped[np.ndarray, "..."]] = {"rows_pooled": self.pooled}
+        arrays: dict[str, Shaped[np.ndarray, "..."]] = {"pool_member": self.pooled}
         for cluster in range(int(labels.max(initial=-1)) + 1):
             pooled = self.among(~learners.newcomer & (labels == cluster))
             if pooled.any():
-                arrays[f"retrained_{cluster}"] = self.models[pooled.tobytes()]
+                arrays[f"pool_model_{cluster}"] = self.models[pooled.tobytes()]
         return arrays
 
 
@@ -116,10 +116,10 @@ def retrain(
 def retraining_of(arrays: Mapping[str, Any]) -> Retraining:
     """Read the models of an earlier run's clusters from its ``arrays.npz``."""
     labels = arrays["labels"]
-    pooled = arrays.get("rows_pooled", np.zeros(len(labels), bool))
+    pooled = arrays.get("pool_member", np.zeros(len(labels), bool))
     models = {}
     for cluster in range(int(labels.max(initial=-1)) + 1):
-        if f"retrained_{cluster}" in arrays:
+        if f"pool_model_{cluster}" in arrays:
             mask = pooled & ~arrays["newcomer"] & (labels == cluster)
-            models[mask.tobytes()] = arrays[f"retrained_{cluster}"]
+            models[mask.tobytes()] = arrays[f"pool_model_{cluster}"]
     return Retraining(pooled, models)

@@ -51,7 +51,7 @@ def watched(settings: dict[str, Any], nodes: Any, before: dict[int, Callable[[],
 # -- at a site --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", STUCK)
+@pytest.mark.parametrize("how", few(list(STUCK), 2))
 @pytest.mark.parametrize("protocol", few(list(WORLDS), 2))
 def test_a_site_whose_disk_is_stuck_sends_nothing_and_the_others_go_on(tmp_path: Path, protocol: str, how: str) -> None:
     world = WORLDS[protocol](tmp_path)

@@ -15,6 +15,7 @@ from server.results import load
 from tests.support.engines import assert_same_run
 from tests.support.fault_federations import WORLDS, Node, at_home
 from tests.support.guards import guarded
+from tests.support.parameters import few
 from tests.support.residual_sites import same_learning
 from tests.support.runs import InterruptibleGrid, make_grid, run, run_over
 
@@ -63,7 +64,7 @@ def test_a_run_through_guards_is_the_run_without_to_the_bit(tmp_path: Path, vari
         assert written(one) == written(other)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", few(list(VARIANTS), 2))
 def test_an_interrupted_run_through_guards_goes_on_though_they_forgot_all(tmp_path: Path, variant: str) -> None:
     """The guards are started again in between, and their disks are lost: all is asked anew."""
     name, further = VARIANTS[variant]

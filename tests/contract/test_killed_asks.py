@@ -23,6 +23,7 @@ from tests.support.fault_federations import CUSTOMERS, WARDS, WORLDS, Federation
 from tests.support.faults import once
 from tests.support.grid import Clock, config
 from tests.support.killed_asks import Run, Whole, disturbed, first_rounds
+from tests.support.parameters import few
 from tests.support.runs import skip_waiting
 
 
@@ -162,7 +163,7 @@ def undisturbed(clock: Clock, tmp_path_factory: pytest.TempPathFactory) -> Calla
     return whole
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", few(list(RUNS), 5))
 def test_a_supernode_is_killed_in_every_ask(
     name: str, tmp_path: Path, clock: Clock, undisturbed: Callable[[str], Whole]
 ) -> None:
@@ -180,6 +181,7 @@ def test_a_supernode_is_killed_in_every_ask(
         assert clock.now - began < 20 * run.settings["round-timeout"], "a wait has no limit"
 
 
+@pytest.mark.slow
 def test_every_kind_of_ask_is_among_them(undisturbed: Callable[[str], Whole]) -> None:
     asked = {kind.title() for name in RUNS for kind in undisturbed(name)[1]}
     declared = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.guarded import run_world
+from benchmarks.guard_cost import run_world
 from benchmarks.lies import LIES, Lie
 from benchmarks.lying import NOTHING, WORLDS, draw_world, run_lie
 

@@ -25,6 +25,7 @@ from protocols.wire.faults import Fault
 from strategies.conversation import Broadcast, Conversation
 from tests.support.grid import InProcessGrid
 from tests.support.own_apps import files, write_shops
+from tests.support.parameters import few
 from tests.support.runs import skip_waiting
 
 RUN = {"target": "spent", "sensitive": "sex"}
@@ -172,7 +173,7 @@ def test_mods_that_change_messages_are_refused_in_one_sentence(
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("mod", [arrays_size_mod, flowers_message_size_mod, message_size_mod])
+@pytest.mark.parametrize("mod", few([arrays_size_mod, flowers_message_size_mod, message_size_mod]))
 def test_mods_that_count_change_nothing(shops: list[Path], mod: Any, log: pytest.LogCaptureFixture) -> None:
     settings = CoresetSettings(k=2, size=40)
 

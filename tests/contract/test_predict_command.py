@@ -144,6 +144,27 @@ def test_one_row_one_cluster_and_its_error(results: Callable[..., Path], tmp_pat
     assert "on 2 rows" in unknown.lines[-1]
 
 
+def test_weights_of_a_file_mix_the_models(results: Callable[..., Path], tmp_path: Path) -> None:
+    folder, new, file = results("sec"), labs(20, 1.0, 99), tmp_path / "personal.csv"
+    names = load(folder)[1]["learners"].tolist()
+    each = []
+    for name in names[:2]:
+        file.write_text(f"learner,weight\n{name},1\n")
+        each.append(predicted(folder, new, tmp_path / "new.csv", f"weights={file}").columns["prediction"])
+    file.write_text(f"learner,weight\n{names[0]},.25\n{names[1]},.75\n")
+    told = predicted(folder, new, tmp_path / "new.csv", f"weights={file}", "target=y")
+    np.testing.assert_allclose(told.columns["prediction"], 0.25 * each[0] + 0.75 * each[1], rtol=1e-12)
+    error = np.mean((told.columns["prediction"] - new["y"]) ** 2)
+    assert told.lines == [
+        f"personal: {names[0]}, {names[1]}",
+        f"mean squared error of y on 20 rows: personal {error:.6g}",
+    ]
+    for lines, message in ((f"{names[0]},.5\n", "the sum 1"), ("anna,1\n", "no learner 'anna'"), ("", "weight")):
+        file.write_text(f"learner,weight\n{lines}")
+        with pytest.raises(RequestError, match=message):
+            predicted(folder, new, tmp_path / "new.csv", f"weights={file}")
+
+
 @pytest.mark.parametrize(
     ("assignments", "message"),
     [

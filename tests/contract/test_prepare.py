@@ -34,6 +34,23 @@ def test_every_site_gets_a_file_that_a_run_takes(tmp_path: Path, capsys: pytest.
     assert run.metrics["accuracy"] > 0.85
 
 
+def test_classes_that_are_text_have_an_order(tmp_path: Path) -> None:
+    frames = raw_rows({"a": 60, "b": 50})
+    classes = ["calm", "mild", "wild"]
+    texts = {
+        name: frame.assign(**{key: frame[key].map(dict(enumerate(classes))) for key in ("kind", "truth")})
+        for name, frame in frames.items()
+    }
+    options = {"target": "kind", "features": "x*", "truth": "truth", "classifiers": "logistic", "clusters": "1"}
+    with pytest.raises(DataError, match=r"say which label is 0, 1, ..., as in ordinal='kind=calm<mild<wild'"):
+        cs.prepare(cs.BC3E(), texts, tmp_path / "labels", **options)
+    ordinal = {"kind": classes, "truth": classes}
+    ordered = cs.prepare(cs.BC3E(), texts, tmp_path / "texts", **options, ordinal=ordinal)
+    plain = cs.prepare(cs.BC3E(), frames, tmp_path / "numbers", **options)
+    for name in frames:
+        pd.testing.assert_frame_equal(pd.read_csv(ordered[name]), pd.read_csv(plain[name]), check_dtype=False)
+
+
 def test_without_exchange_a_site_has_its_own_classifiers_only(tmp_path: Path) -> None:
     frames = raw_rows({"a": 60, "b": 50})
     options = {"target": "kind", "truth": "truth", "classifiers": "tree", "clusters": "1", "exchange": False}

@@ -102,6 +102,14 @@ def test_frames_paths_and_folder_give_equal_bits(protocol: str, tmp_path: Path) 
     assert "The data were given in Python" in html.unescape(by_frame._repr_html_())
 
 
+def test_columns_that_are_not_used_are_named_where_run_is_called() -> None:
+    settings, frames, more = PROTOCOLS["sec"]
+    texts = {name: frame.assign(ward="east") for name, frame in frames.items()}
+    with pytest.warns(UserWarning, match="not used, since they hold no numbers: 'ward'") as warned:
+        cs.run(settings, data=texts, progress=False, **more)
+    assert [each.filename for each in warned] == [__file__]
+
+
 def test_what_is_checked_before_the_start_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, frames, _ = PROTOCOLS["sec"]
     folder = folder_of(frames, tmp_path / "data")
@@ -336,6 +344,12 @@ def test_check_says_what_would_leave(protocol: str, tmp_path: Path) -> None:
     assert "What never leaves this site" in found.text
     assert found._repr_html_().startswith("<pre")
     if protocol != "residual":
-        assert cs.check(frames, settings, **keys).text.count("What would be used") == 2
+        for several in (frames, folder, list(frames.values())):
+            assert cs.check(several, settings, **keys).text.count("What would be used") == 2
+        first = frame.columns[0]
+        others = {"north": frame, "south": frame.rename(columns={first: f"{first}s"})}
+        if protocol != "bc3e":
+            with pytest.raises(cs.DataError, match=f"south: there is no column '{first}'"):
+                cs.check(others, settings, **keys)
     with pytest.raises(cs.ConfigError, match="there is no setting 'tarket'; did you mean target"):
         cs.check(frame, settings, tarket="y")

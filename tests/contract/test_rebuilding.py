@@ -21,6 +21,7 @@ from strategies import replay as history
 from strategies.errors import FusionError
 from strategies.replay import ReplayLog
 from tests.support.grid import InProcessGrid, config
+from tests.support.parameters import few
 from tests.support.residual_sites import COSTS, deployed_sites, write_world
 from tests.support.runs import run_with_grid
 from tests.support.sec_sites import write_sites
@@ -123,7 +124,7 @@ SEALED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("way", "place"), [("plan", 1), ("ring", 1), ("ring", 0)])
+@pytest.mark.parametrize(("way", "place"), few([("plan", 1), ("ring", 1), ("ring", 0)]))
 def test_a_site_that_lost_its_keys_is_as_one_that_falls_silent(
     way: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

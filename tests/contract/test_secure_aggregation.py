@@ -28,6 +28,7 @@ from tests.support.coreset_sites import own_data_config as clustering_config
 from tests.support.coreset_sites import patients, split_over_sites, write_files
 from tests.support.gp_sites import TARGET, own_data_config, write_world
 from tests.support.grid import Clock, config
+from tests.support.parameters import few
 from tests.support.runs import make_grid, run, run_over
 from tests.support.tampering import silent
 
@@ -105,8 +106,8 @@ def test_coreset_is_the_same_bit_for_bit(tmp_path: Path) -> None:
     """Every row is in the same cluster, too, although the center sees points and no other numbers of a site."""
     settings = coreset(tmp_path)
     masked, titles = crossed(settings)
-    assert not set(titles) & {"coreset.Masses", "coreset.Moments", "coreset.Settled"}
-    assert {"coreset.Summary", "secure_aggregation.Hidden"} <= set(titles)
+    assert not set(titles) & {"coreset.Masses", "coreset.Moments", "coreset.ClusterCosts"}
+    assert {"coreset.Summary", "secure_aggregation.MaskedAnswer"} <= set(titles)
     plain = run({**settings, "secure-aggregation": False}, 4)
     assert_same(masked, plain)
     for site in "abcd":
@@ -139,8 +140,8 @@ def test_no_single_statistics_cross(tmp_path: Path) -> None:
         *(
             "secure_aggregation.Keys",
             "secure_aggregation.Shares",
-            "secure_aggregation.Hidden",
-            "secure_aggregation.Shown",
+            "secure_aggregation.MaskedAnswer",
+            "secure_aggregation.SecretShares",
         ),
     }
 
@@ -164,13 +165,13 @@ def test_a_number_of_instances_crosses_as_a_power_of_four(tmp_path: Path) -> Non
 def test_no_single_likelihood_or_slope_crosses(tmp_path: Path) -> None:
     titles = set(crossed(gp(tmp_path))[1])
     assert not titles & {"gp.Errors", "gp.Likelihood", "gp.Residuals", "gp.Slope"}
-    assert {"gp.Moments", "gp.Predictions", "secure_aggregation.Hidden"} <= titles
+    assert {"gp.Moments", "gp.Predictions", "secure_aggregation.MaskedAnswer"} <= titles
 
 
 # -- sites in trouble -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", [4, 5, 6], ids=["hide", "show", "next"])
+@pytest.mark.parametrize("first", few([4, 5, 6]), ids=["hide", "show", "next"])
 def test_site_that_falls_silent_is_left_out(tmp_path: Path, first: int) -> None:
     report, arrays = load(run(bc3e(tmp_path), 4, tamper=silent(2, range(first, 1000))))
     assert any(line.startswith(f"round {first}: no answer") for lines in report.missing.values() for line in lines)
@@ -230,7 +231,7 @@ def test_site_that_lost_its_memory_too_goes_through_its_rounds_again(tmp_path: P
     assert any("s2 lost its memory, was asked everything again" in note for note in report.notes)
 
 
-@pytest.mark.parametrize("before", [5, 6], ids=["show", "hide"])
+@pytest.mark.parametrize("before", few([5, 6]), ids=["show", "hide"])
 def test_resumed_run_makes_new_keys_and_has_the_same_result(tmp_path: Path, before: int) -> None:
     settings = bc3e(tmp_path, bc3e__accelerate=False)
     grid = make_grid(settings, 4)
@@ -243,7 +244,7 @@ def test_resumed_run_makes_new_keys_and_has_the_same_result(tmp_path: Path, befo
     assert all(Fault.NO_MASK_KEYS.slug in lines[0] for lines in report.missing.values())
 
 
-@pytest.mark.parametrize("before", [7, 9, 11])
+@pytest.mark.parametrize("before", few([7, 9, 11]))
 def test_step_asked_once_more_starts_from_where_it_started(tmp_path: Path, before: int) -> None:
     """Interrupted before the sum is seen: the statistics of a later step are asked for again, under new keys."""
     settings = bc3e(tmp_path, bc3e__max_rounds=5)

@@ -17,6 +17,7 @@ from server.results import load
 from strategies.fusion import FusionStrategy
 from tests.support.contract import StrategyContract, WholeRun
 from tests.support.grid import config
+from tests.support.parameters import few
 from tests.support.runs import Nodes, run_with_grid
 from tests.support.runs import run as run_whole
 from tests.support.table_scenario import N_SITES, NAME, REPETITIONS, WORLD, registered
@@ -97,7 +98,7 @@ class TestTable(TableRun):
         assert report.metrics["effect_and_seed_se"] == pytest.approx(100 / np.sqrt(3))
 
 
-@pytest.mark.parametrize("at_once", [0, 2])
+@pytest.mark.parametrize("at_once", few([0, 2]))
 def test_how_many_repetitions_share_their_rounds_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:

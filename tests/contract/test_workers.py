@@ -36,7 +36,7 @@ def no_process_left() -> Iterator[None]:
     assert processes() == before
 
 
-@pytest.mark.parametrize("name", few(list(SHORT_RUNS), 3))
+@pytest.mark.parametrize("name", few(list(SHORT_RUNS)))
 def test_workers_give_the_result_of_sites_in_line(tmp_path: Path, name: str) -> None:
     sites, settings = SHORT_RUNS[name]
     paths = [

@@ -24,7 +24,7 @@ NEW = "quantile"
 """The protocol that docs/extend.md adds; tests/docs/test_extend.py tests its names."""
 _OF_FLOWER = {
     *("site", "partition-id", "num-partitions"),
-    *("num-supernodes", "client-resources-num-cpus", "client-resources-num-gpus"),
+    *("num-supernodes", "client-resources-num-cpus", "client-resources-num-gpus", "init-args-num-cpus"),
 }
 """Keys of nodes and of simulated federations."""
 _FAMILIES = "|".join(protocol_names())

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from common.settings import Value, to_toml
+from common.settings import to_toml
+from common.value_ranges import Value
 from consilience import flower_run
 from consilience.flower_programs import CONNECTION, environment
 from consilience.local_federation import LocalSite, federation

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from common.settings import Value
+from common.value_ranges import Value
 from server.results import load
 from tests.process.processes import APP, Deployment, FlowerHome, deployment, flwr_run, start_deployed_run
 from tests.process.test_bc3e import assert_equal, results_of
@@ -32,7 +32,7 @@ COLUMNS: dict[str, Value] = {"sensitive": "sex", "id": "patient", "features": " 
 LEAST = {"clinic": 5, "hospital": 20, "practice": 5}
 """Rows behind a point, at each site: one site's own configuration insists on more than the fusion center asks."""
 
-SUMS = ("Summary", "Masses", "Counted", "Settled")
+SUMS = ("Summary", "Masses", "ClusterCounts", "ClusterCosts")
 """All that a site may answer."""
 
 LEAVES = "practice"

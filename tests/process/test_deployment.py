@@ -13,7 +13,7 @@ import pytest
 import skops.io
 
 import consilience as cs
-from common.settings import Value
+from common.value_ranges import Value
 from consilience.ledger_comparison import compare_all
 from protocols.models import decode_model
 from server.results import load
@@ -90,7 +90,7 @@ def test_three_sites_beside_their_own_files(tmp_path: Path, sites: dict[str, dic
     assert_equal(found, run(config(tmp_path / "in-process", **settings), nodes))
     assert not (found / "sites").exists()
     payloads = payloads_of(found)
-    assert "secure_aggregation.Hidden" in payloads
+    assert "secure_aggregation.MaskedAnswer" in payloads
     assert "bc3e.Statistics" not in payloads
     lines, agree = compare_all(found, [tmp_path / "out" / name for name in sites])
     assert agree, lines
@@ -118,7 +118,7 @@ def test_scenarios_and_predictions_between_sites(tmp_path: Path, sites: dict[str
         theta = tmp_path / "out" / name / "theta.csv"
         again = pd.read_csv(theta.with_name("predictions.csv"))
         pd.testing.assert_frame_equal(again, pd.read_csv(theta), rtol=0, atol=1e-6)
-    assert payloads_of(predicted) == {"envelope", "bc3e.Predict", "bc3e.Predicted"}
+    assert payloads_of(predicted) == {"envelope", "bc3e.Predict", "bc3e.PredictionTally"}
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from common.settings import Value
+from common.value_ranges import Value
 from consilience.local_federation import CENTER, LocalFederation, LocalSite, federation
 from consilience.run_log import round_of
 from consilience.superlink import is_up

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from common.settings import Value
+from common.value_ranges import Value
 from server.results import load
 from tests.process.processes import APP, FlowerHome, deployment, flwr_run
 from tests.process.test_bc3e import assert_equal, results_of

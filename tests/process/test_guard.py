@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from common.settings import Value, to_toml
+from common.settings import to_toml
+from common.value_ranges import Value
 from protocols.bc3e.payloads import Survey
 from tests.process.deploy_page import block, blocks
 from tests.process.processes import APP, deployment, start_deployed_run

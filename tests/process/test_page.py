@@ -17,6 +17,7 @@ from server.report.headline import answer
 from server.results import load
 from tests.support.browser import chromium, opened
 from tests.support.grid import config
+from tests.support.parameters import few
 from tests.support.runs import run_with_grid
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
-@pytest.mark.parametrize("name", [*protocol_names(), "compared"])
+@pytest.mark.parametrize("name", few([*protocol_names(), "compared"], 2))
 def test_a_page_can_be_read_by_everybody(browser: Browser, pages: dict[str, Path], name: str) -> None:
     with opened(browser, pages[name]) as seen:
         assert not seen.console

@@ -14,12 +14,12 @@ import psutil
 import pytest
 
 from consilience.processes import free_ports
-from scenarios.datasets import DATA_VARIABLE
+from scenarios.data_set import DATA_VARIABLE
 from tests.support.data_files import SHARED, needs
 from tests.support.documentation import blocks
 from tests.support.engines import assert_same_run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]  # 200 sites on two cores that others may use, too
 BIN = Path(sys.executable).parent
 RUNS = {
     "bc3e": ("bc3e-halfmoon", "--sites", "200", "--set", "bc3e.max-rounds=2", "--set", "repetitions=1"),
@@ -51,7 +51,7 @@ def cluster() -> Iterator[dict[str, str]]:
                     env={key: value for key, value in env.items() if key != "RAY_ADDRESS"},
                     check=True,
                     capture_output=True,
-                    timeout=120,
+                    timeout=600,
                 )
             yield env
         finally:
@@ -74,7 +74,7 @@ def test_a_run_on_two_nodes_is_the_run_in_one_process_to_the_bit(
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=900,
+            timeout=1800,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

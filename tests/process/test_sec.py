@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from scenarios.datasets import DATA_VARIABLE
+from scenarios.data_set import DATA_VARIABLE
 from server.results import load
 from tests.process.processes import APP, FlowerHome, flwr_run
 from tests.process.test_bc3e import assert_equal, results_of

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from numerics.shared.regressors import METHODS
+from numerics.shared.candidates import METHODS
 from tests.support.data_files import few_songs, write
 from tests.support.documentation import ROOT
 from tests.support.worlds import world
@@ -20,7 +20,8 @@ from tests.unit.scenarios.test_worlds import NAMES, config
 
 SCRIPT = """
 import hashlib, numpy as np
-from numerics.shared.regressors import METHODS, parse_candidates
+from numerics.shared.candidates import METHODS
+from numerics.shared.candidates import parse_candidates
 from numerics.sec.selection import select
 from protocols.models import encode_model
 rng = np.random.default_rng(0)

@@ -15,7 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from common.settings import Value, to_toml
+from common.settings import to_toml
+from common.value_ranges import Value
 from consilience.flower_programs import environment
 from consilience.ledger_comparison import compare_all
 from server.results import load
@@ -56,7 +57,7 @@ def test_the_pages_federation_on_one_machine(tmp_path: Path) -> None:
         assert load(found)[0].sites == list(sites), streamed.stdout + streamed.stderr
         assert_equal(found, run(config(tmp_path / "in-process", protocol="bc3e", **settings), [*nodes.values()]))
         payloads = payloads_of(found)
-        assert "secure_aggregation.Hidden" in payloads
+        assert "secure_aggregation.MaskedAnswer" in payloads
         assert "bc3e.Statistics" not in payloads
         lines, agree = compare_all(found, [tmp_path / "federation" / site / "out" for site in sites])
         assert agree, lines

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common.settings import Value
+from common.value_ranges import Value
 from numerics.bc3e.ensemble import Ensemble, Labels
 
 

@@ -42,7 +42,7 @@ ENVELOPE_KEYS = {"to_site": {"session", "round", "seed"}, "from_site": {"site", 
 FEW, REST = "few", "rest"
 """How much a test tries: a few rounds and one field of every payload class, or all that these leave out."""
 
-KINDS = ("name", "dtype", "shape", "finite")
+KINDS = ("shape", "finite", "name", "dtype")
 """Kinds of poison."""
 
 
@@ -253,7 +253,7 @@ class StrategyContract(WholeRun):
             own = "sites" in path.parts and path.name == "errors.log"
             assert own or not path.is_file() or CANARY.encode() not in path.read_bytes(), path
 
-    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize("kind", few(KINDS, 2))
     def test_poisoned_answers_are_refused(self, tmp_path: Path, recording: Recording, kind: str, extent: str) -> None:
         site = load(recording.path)[0].sites[self.victim]
         config = self.run_config(tmp_path)

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 from scipy.io import savemat
 
-from scenarios.datasets import DATA_SETS, DATA_VARIABLE, locate
+from scenarios.data_set import DATA_VARIABLE
+from scenarios.datasets import DATA_SETS, locate
 from scenarios.registry import ScenarioError
 from tests.support.documentation import ROOT
 

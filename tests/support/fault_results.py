@@ -94,7 +94,7 @@ def _ensemble(world: Federation, name: str) -> Ensemble:
 def _sec(ended: EndedRun) -> None:
     """Eq. 3, twice the other direction where a lab did not say how the others' models do; clustered all the same."""
     names = ended.arrays["learners"].tolist()
-    errors = np.array([ended.heard(sec.Fitted)[1, name].error for name in names])
+    errors = np.array([ended.heard(sec.FittedModel)[1, name].error for name in names])
     losses = np.full((len(names), len(names)), np.nan)
     for (number, name), told in ended.heard(sec.Losses).items():
         if not ended.missed(number, name):

@@ -15,7 +15,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from clients.dispatch import handler_of
 from clients.site import Site
-from protocols.gp.payloads import Agreed, Survey
+from protocols.gp.payloads import ExpertAsk, Survey
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import ENVELOPE, Answer, Ask, Parcel, write_answer
 from protocols.wire.payload import Payload, decode
@@ -231,8 +231,8 @@ def agreed_fields(**changes: Any) -> dict[str, Any]:
     """What an honest center would begin its asks to the first site with, if that were all there is."""
     raw = rows_of(split_over_sites(soundings())[SITES[0]])
     found = reference.units([raw])
-    honest = Agreed(2000, np.array([len(raw[1])]), found.mean, found.scale, found.y_mean, found.y_scale)
-    return {field.name: getattr(honest, field.name) for field in fields(Agreed)} | changes
+    honest = ExpertAsk(2000, np.array([len(raw[1])]), found.mean, found.scale, found.y_mean, found.y_scale)
+    return {field.name: getattr(honest, field.name) for field in fields(ExpertAsk)} | changes
 
 
 def ask(site: Site, payload: Payload) -> Any:

@@ -25,7 +25,6 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.optimize import minimize
 from scipy.special import gammaln, psi
-from scipy.stats import entropy
 
 from numerics.bc3e.ensemble import Ensemble, Labels
 
@@ -310,13 +309,18 @@ def maximize_alpha(alpha: Alpha, mean_log_theta: Alpha) -> Alpha:
     return np.asarray(np.clip(np.exp(x), *BOX))
 
 
-def association(mass: Beta) -> float:
-    """Mutual information beyond (k - 1) (k_m - 1) / 2n, over the entropy of the classes."""
-    mass = mass[:, mass.any(axis=0)]
-    n = mass.sum()
-    information = entropy(mass.sum(axis=1)) + entropy(mass.sum(axis=0)) - entropy(mass.ravel())
-    chance = (mass.shape[0] - 1) * (mass.shape[1] - 1) / (2 * n)
-    return float((information - chance) / entropy(mass.sum(axis=1)))
+def gain(classes: Gamma, labels: Labels, k_m: int, related: float = 0.1) -> float:
+    """Goodman and Kruskal's tau of a clustering, corrected for attenuation, times what the classifiers leave open."""
+    labeled = one_hot(labels, k_m).any(axis=1)
+    r, w = classes[labeled], one_hot(labels, k_m)[labeled]
+    n, mean = len(r), r.mean(axis=0)
+    w = w[:, w.any(axis=0)]
+    of_cluster = (w.T @ r) / w.sum(axis=0)[:, None]
+    between = (w.mean(axis=0) * ((of_cluster - mean) ** 2).sum(axis=1)).sum()
+    variance = ((r - mean) ** 2).sum(axis=1).mean()
+    rho = variance / (1 - (mean**2).sum())
+    tau = min((1 - (1 - between / variance) * (n - 1) / (n - w.shape[1])) / rho, 1.0)
+    return float(tau * (1 - rho)) if tau >= related else 0.0
 
 
 # -- EM ---------------------------------------------------------------------------------------------------------------
@@ -336,7 +340,7 @@ def fit(
     beta: Mapping[str, Beta] | None = None,
     maximize: MaximizeAlpha | None = maximize_alpha,
     draws: int = 0,
-    follows: float | None = None,
+    decide: Callable[[list[float]], int] | None = None,
 ) -> Result:
     """Plain EM, from alpha_i = `alpha` and uniform (or the given) beta, until the bound's relative change is small.
 
@@ -356,9 +360,9 @@ def fit(
         ``maximize(alpha, mean_log_theta)``: how eq. (8) is solved; None: alpha stays.
     draws : int
         Draws of theta that a class counts for where classifiers have confusion matrices; 0: they vote.
-    follows : float or None
-        Association of a clustering with the classes of the first E-step, of 8 sweeps at least, from which on a class
-        counts for two draws.
+    decide : Callable or None
+        ``decide(gains)``: draws from the second E-step on, by the gains of the clusterings. The first E-step is then of
+        the classifiers alone, at equally frequent classes.
     """
     now = np.full(k, alpha)
     tables = dict(beta) if beta else {name: np.full((k, size), 1 / size) for name, size in n_clusters.items()}
@@ -369,19 +373,26 @@ def fit(
     classes = np.zeros(gamma.shape)
     bounds: list[float] = []
     for step in range(max_rounds):
-        if draws:
-            sweeps = max_sweeps if step or follows is None else max(max_sweeps, 8)
+        if decide and not step:
+            classes = class_shares(np.ones(gamma.shape), log_evidence(ensemble, confusion, bits), 0, bits)
+            even = on_grid(np.full(k, 1 / k), bits)
+            every = np.where(classes.any(axis=1, keepdims=True), classes, even)
+            phi = {
+                name: np.where(one_hot(labels, n_clusters[name]).any(axis=1, keepdims=True), every, 0.0)
+                for name, labels in ensemble.clusterings.items()
+            }
+            gamma = now + draws * classes + sum(phi.values(), start=np.zeros(gamma.shape))
+        elif draws:
             gamma, phi, classes = e_step_with_classes(
-                ensemble, now, tables, confusion, gamma, classes, draws, bits=bits, max_sweeps=sweeps
+                ensemble, now, tables, confusion, gamma, classes, draws, bits=bits, max_sweeps=max_sweeps
             )
         else:
             gamma, phi = e_step(ensemble, now, tables, gamma, bits=bits, max_sweeps=max_sweeps)
         bounds.append(bound(ensemble, now, tables, gamma, phi, smoothing, confusion, classes, draws))
         if step == max_rounds - 1 or (step and abs(bounds[-1] - bounds[-2]) <= tolerance * abs(bounds[-1])):
             break
-        if not step and follows is not None:
-            masses = [expected_counts(phi[name], w, n_clusters[name], bits) for name, w in ensemble.clusterings.items()]
-            draws = 2 if max(map(association, masses), default=0.0) >= follows else draws
+        if decide and not step:
+            draws = decide([gain(every, labels, n_clusters[name]) for name, labels in ensemble.clusterings.items()])
         expected = on_grid(psi(gamma) - psi(add_classes(gamma))[:, None], bits)
         if maximize:
             now = maximize(now, expected.sum(axis=0) / ensemble.n)

@@ -405,7 +405,7 @@ def test_a_run_goes_on_without_all_who_attack_it(tmp_path: Path) -> None:
     for name in ATTACKS:
         [told] = report.missing[name]
         assert told.startswith("round 1: "), told
-        assert "sec.Fitted" in told
+        assert "sec.FittedModel" in told
         assert "'model'" in told
 
 

@@ -208,9 +208,23 @@ def test_evidence_and_counts_that_no_labels_have_are_refused() -> None:
     for evidence in (np.full((k, s), step), np.full((k, s), -(2**61)), np.zeros((0, 0), np.int64)):
         with pytest.raises(PayloadError, match="evidence"):
             check_shares(layout, names, ask, 1, "one", replace(good, evidence=evidence))
-    for association in (0.5, -0.1, np.nan):  # no clustering is the site's own
-        with pytest.raises(PayloadError, match="association"):
-            check_shares(layout, names, ask, 1, "one", replace(good, association=association))
+    alone = replace(good, squares=np.zeros(len(names), np.int64))
+    check_shares(layout, names, ask, 1, "one", alone, alone=True)
+    for false in (
+        replace(alone, gains=np.array([0.5])),  # no clustering is the site's own
+        replace(alone, squares=alone.squares + 5 * step),  # of 4 instances
+        replace(alone, squares=alone.squares - 1),
+        good,
+    ):
+        with pytest.raises(PayloadError, match=r"gains|squares"):
+            check_shares(layout, names, ask, 1, "one", false, alone=True)
+    own = agree_layout(
+        {"one": held, "two": replace(held, clusterings=(), n_clusters=none)}, "arbitrary", 3, confusion=True
+    )
+    told = replace(alone, mass=mass[:-1], products=np.zeros(1, np.int64), squares=alone.squares[:-1])
+    for value in (-0.1, 1.1, np.nan):
+        with pytest.raises(PayloadError, match="gains"):
+            check_shares(own, names[:-1], ask, 1, "one", replace(told, gains=np.array([value])), alone=True)
     statistics = Statistics(4, mass, np.full(k, -step), -step, 5)
     for n in (0, -1, 5):
         with pytest.raises(PayloadError, match="1 to 4 instances"):

@@ -12,7 +12,7 @@ import pytest
 from flwr.app import Context, RecordDict
 
 from consilience.attack.playing import Outcome, play
-from protocols.coreset.payloads import Counted, Summarize
+from protocols.coreset.payloads import ClusterCounts, Summarize
 from protocols.gp.payloads import Survey
 from tests.support.coreset_sites import ask, context_of, patients, site_at
 from tests.support.site_client import RealSite
@@ -70,6 +70,12 @@ def test_sums_that_differ_by_one_row_do_not_tell_it(
     assert played(data, 1, attack, **{"allow-prices": True}).rows_out > most
 
 
+def test_a_comparison_tells_how_far_the_rows_of_a_point_moved_and_no_row(data: Path) -> None:
+    outcome = played(data, 6, "comparison")
+    assert outcome.rows_out == outcome.groups_out == 0
+    assert outcome.notes == ["points whose movement was read: 6"]
+
+
 def test_points_of_many_runs_tell_no_row(data: Path) -> None:
     outcome = played(data, 12, "two summaries")
     assert outcome.rows_out == outcome.groups_out == 0
@@ -95,7 +101,7 @@ def test_points_of_all_runs_differ_by_whole_blocks(tmp_path: Path) -> None:
 
 
 def test_an_assignment_tells_what_the_center_has_said() -> None:
-    assert [field.name for field in fields(Counted)] == ["counts"]
+    assert [field.name for field in fields(ClusterCounts)] == ["counts"]
 
 
 def test_moments_of_another_protocol_tell_of_no_few_rows_that_are_withheld(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from protocols.coreset.payloads import Settled, Summary
+from protocols.coreset.payloads import ClusterCosts, Summary
 from server.results import load
 from strategies.coreset.pooled_coreset import PooledCoreset
 from strategies.coreset.robust import far_sites
@@ -79,5 +79,5 @@ def test_two_of_five_sites_far_away(shift: float) -> None:
 def test_a_cost_that_no_rows_have_is_refused(tmp_path: Path) -> None:
     """After an exact assignment a site tells what its rows cost: within what its own points and movement allow."""
     settings = settings_of(tmp_path, coreset__assignment="exact", coreset__price_rounds=2)
-    report = load(run(settings, N_SITES, tamper=lying(LIAR, Settled, "cost", lambda cost: 100 * cost)))[0]
+    report = load(run(settings, N_SITES, tamper=lying(LIAR, ClusterCosts, "cost", lambda cost: 100 * cost)))[0]
     assert any("is not a cost of rows with these points" in line for line in report.missing[f"site-{LIAR}"])

@@ -71,3 +71,29 @@ def test_short_lengths_in_one_column_tell_no_row(path: Path, monkeypatch: pytest
         monkeypatch.setattr("clients.gp.point_answers._usual_error", lambda rows, setup: 0.0)
     (each,) = play("gp", path, None, {"target": "y"}, most_runs=4, only="slices")
     assert each.n_claims == 0 if protected else each.groups_out > 0, each.lines
+
+
+@pytest.fixture
+def of_classes(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(size=(N, 2)), columns=["x", "z"])
+    frame = frame.assign(rare=1.0 * (np.arange(N) == 17), few=1.0 * (np.arange(N) % 40 == 1))
+    frame = frame.assign(ill=np.where(rng.random(N) < frame["x"], "yes", "no"))
+    frame.loc[17, "ill"] = "yes"
+    frame.to_csv(tmp_path / "ward.csv", index=False)
+    return tmp_path / "ward.csv"
+
+
+def test_no_row_comes_out_where_outputs_are_classes(of_classes: Path) -> None:
+    for each in play("gp", of_classes, settings={"target": "ill"}):
+        assert each.rows_out <= N // 100, each.lines
+        if each.name == "likelihoods":
+            assert (each.groups_out, each.notes) == (0, []), each.lines
+
+
+@pytest.mark.usefixtures("_unprotected")
+@pytest.mark.filterwarnings("ignore")
+def test_without_protection_the_same_attack_reads_rows_and_their_classes(of_classes: Path) -> None:
+    pd.read_csv(of_classes).drop(columns=["rare", "few"]).to_csv(of_classes, index=False)
+    (outcome,) = play("gp", of_classes, settings={"target": "ill"}, only="isolation")
+    assert outcome.rows_out > N // 10, outcome.lines

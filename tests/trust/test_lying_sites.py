@@ -15,6 +15,7 @@ from protocols.gp.payloads import Moments, Predictions
 from server.results import load
 from tests.support.gp_sites import TARGET, own_data_config, soundings, split_over_sites, write_files, write_world
 from tests.support.grid import Tamper, config
+from tests.support.parameters import few
 from tests.support.runs import outcome_of, run
 from tests.support.tampering import lying, silent
 
@@ -151,7 +152,7 @@ def swapped(place: int) -> Tamper:
 
 
 @pytest.mark.usefixtures("influence")
-@pytest.mark.parametrize("scenario", ["bc3e-wine", "bc3e-halfmoon"])
+@pytest.mark.parametrize("scenario", few(["bc3e-wine", "bc3e-halfmoon"]))
 def test_swapped_classes_are_named(tmp_path: Path, scenario: str) -> None:
     honest = load(run(config(tmp_path, scenario=scenario), 5))[0].influence
     report = load(run(config(tmp_path, scenario=scenario), 5, tamper=swapped(LIAR)))[0]
@@ -161,7 +162,7 @@ def test_swapped_classes_are_named(tmp_path: Path, scenario: str) -> None:
     assert report.influence["change"] > 3 * honest["change"]
 
 
-@pytest.mark.parametrize("scenario", ["bc3e-wine", "bc3e-halfmoon"])
+@pytest.mark.parametrize("scenario", few(["bc3e-wine", "bc3e-halfmoon"]))
 def test_swapped_classes_are_left_out_where_the_run_is_robust(tmp_path: Path, scenario: str) -> None:
     settings = config(tmp_path, scenario=scenario, bc3e__robust=True)
     honest = load(run(settings, 5))[0]

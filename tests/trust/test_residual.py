@@ -15,22 +15,22 @@ from clients.site import Site
 from numerics.residual.rules import FEWEST_ROWS, MOST_ROUNDS, Rules
 from protocols.residual.payloads import (
     Conclude,
-    Concluded,
     Enrol,
-    Enrolled,
     Fit,
-    Fused,
+    FusionStep,
+    Holdings,
     KeepEnsemble,
     Lead,
+    NextResidual,
     Order,
     Pass,
-    Passed,
     Predict,
     Present,
     Ready,
+    Receipt,
     Residual,
-    Sealed,
     SealedAnswer,
+    SealedAsk,
 )
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
@@ -85,17 +85,17 @@ def order(rows: np.ndarray, holder: str = "bank", names: tuple[str, ...] = AGENT
 
 def test_errors_of_growing_parts_of_the_rows_are_not_told(bank: Site) -> None:
     """Differences of such mean squares are the outcomes, squared."""
-    assert isinstance(ask(bank, turn(100)), Passed)
+    assert isinstance(ask(bank, turn(100)), NextResidual)
     for n_fit in (99, 101, 50, N):
         assert_refused(bank, turn(n_fit))
     assert_refused(bank, turn(80, 20))  # validation rows that the run has not had
     assert_refused(bank, turn(100, intercept=False))  # with the mean, signs
-    assert isinstance(ask(bank, turn(100)), Passed)
+    assert isinstance(ask(bank, turn(100)), NextResidual)
 
 
 def test_the_two_splits_of_an_honest_run_are_told(bank: Site) -> None:
-    assert isinstance(ask(bank, turn(80, 20)), Passed)
-    assert isinstance(ask(bank, turn(100)), Passed)
+    assert isinstance(ask(bank, turn(80, 20)), NextResidual)
+    assert isinstance(ask(bank, turn(100)), NextResidual)
     for n_fit, n_validation in ((80, 0), (81, 19), (79, 20), (100, 20)):
         assert_refused(bank, turn(n_fit, n_validation))
 
@@ -110,14 +110,14 @@ def test_a_kind_of_few_rows_is_not_told(bank: Site, n_fit: int, n_validation: in
 @pytest.mark.parametrize("n_learn", [2, FEWEST_ROWS - 1, N - 1, N - FEWEST_ROWS + 1])
 def test_nor_by_a_plan(bank: Site, n_learn: int) -> None:
     assert_refused(bank, lead(n_learn, rounds=0), fault=Fault.TOO_FEW_ROWS)
-    assert isinstance(ask(bank, lead(N - FEWEST_ROWS)), Fused)
+    assert isinstance(ask(bank, lead(N - FEWEST_ROWS)), FusionStep)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_amounts_are_not_taken_for_classes(bank: Site, n_classes: int) -> None:
     """Log losses of amounts as if they were places of classes would be other sums over them."""
     assert_refused(bank, lead(100, algorithm="boosted", n_classes=n_classes))
-    assert isinstance(ask(bank, lead(100, algorithm="boosted")), Fused)
+    assert isinstance(ask(bank, lead(100, algorithm="boosted")), FusionStep)
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_what_a_site_says_of_itself_is_not_told_by_the_run(tmp_path: Path, key: 
     site = Site.open("shop", Context(9, 5, nodes[1], RecordDict(), given), Ask("x", 1, 0, [Parcel("0", enrol)]))
     assert key not in site.config
     shown = ask(site.in_lane("0"), enrol)
-    assert isinstance(shown, Enrolled)
+    assert isinstance(shown, Holdings)
     assert shown.agent == ""
 
 
@@ -369,7 +369,7 @@ def test_with_its_last_answer_a_site_forgets_keys_residuals_and_steps(
 ) -> None:
     folder = write_world(tmp_path / "files", holder=holder)
     report, _, _ = learn(*deployed_sites(tmp_path, folder, holder=holder, residual__rounds=4, **changes))
-    assert not any("kept" in note for note in report.notes)
+    assert not any("stored" in note for note in report.notes)
     for site in COLUMNS:
         files = sorted((tmp_path / "home" / site).glob("memory-*/round-*.npz"))
         assert len(files) == 2  # and the state before, from which the last round could be repeated
@@ -396,9 +396,9 @@ def test_a_model_is_kept_once_and_said_to_be_kept_again(tmp_path: Path) -> None:
     nothing = Conclude(np.zeros(0), np.zeros(0, np.int64))
     for _ in range(2):
         answer = ask(sites["shop"], nothing, 3)
-        assert isinstance(answer, Concluded)
-        assert answer.kept
-    assert_refused(sites["shop"], Sealed("bank", np.zeros(60, np.uint8)), 3, Fault.STALE_MEMORY)
+        assert isinstance(answer, Receipt)
+        assert answer.stored
+    assert_refused(sites["shop"], SealedAsk("bank", np.zeros(60, np.uint8)), 3, Fault.STALE_MEMORY)
 
 
 # -- nobody is kept busy for ever --------------------------------------------------------------------------------------
@@ -417,9 +417,9 @@ def test_rules_do_not_keep_a_site_busy_for_days(tmp_path: Path) -> None:
 @pytest.mark.parametrize("algorithm", ["parallel", "greedy", "sip"])
 def test_a_holder_that_never_ends_is_left(algorithm: str) -> None:
     none, bytes_ = np.zeros(0), np.zeros(28, np.uint8)
-    going_on = Fused(
+    going_on = FusionStep(
         agents=("shop",), bodies=(bytes_,), refused=(), train=1.0, validation=0.0, test=1.0, beta=none, iteration=0,
-        power=0.0, curve=np.zeros((0, 3)), parts=np.zeros((0, 0)), seen=np.zeros(0, bool), unkept=(),
+        power=0.0, curve=np.zeros((0, 3)), parts=np.zeros((0, 0)), seen=np.zeros(0, bool), without_receipt=(),
         left_out=(), last=False, alone=(), alone_errors=np.zeros((0, 3)), own_site="", own_share=0.0,
     )  # fmt: skip
     rules = Rules(algorithm=algorithm, rounds=5)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clients.residual.agent import Agent
-from protocols.residual.payloads import Fitted, Passed, Predicted, Tried
+from protocols.residual.payloads import AgentPredictions, FittedValues, NextResidual, TrialFit
 from server.results import load
 from tests.support.grid import prediction_config
 from tests.support.residual_sites import customers, own_data_config, same_learning, write_world
@@ -31,7 +31,7 @@ def settings_of(tmp_path: Path, algorithm: str, **changes: Any) -> dict[str, Any
 @pytest.mark.parametrize("field", ["fitted", "held"])
 def test_predictions_that_cannot_be_are_those_of_a_silent_site(tmp_path: Path, algorithm: str, field: str) -> None:
     settings = settings_of(tmp_path, algorithm)
-    report, arrays = load(run(settings, 3, tamper=lying(LIAR, Fitted, field, lambda each: 1000 * each)))
+    report, arrays = load(run(settings, 3, tamper=lying(LIAR, FittedValues, field, lambda each: 1000 * each)))
     honest = load(run(settings, 3, tamper=silent(LIAR, range(2, report.rounds))))
     assert any("beyond 10 ranges of the outcome" in line for line in report.missing[NAME]), report.missing
     assert set(report.missing) == {NAME}
@@ -40,7 +40,7 @@ def test_predictions_that_cannot_be_are_those_of_a_silent_site(tmp_path: Path, a
 
 def test_an_error_that_cannot_be_wins_nothing(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, "greedy")
-    report, arrays = load(run(settings, 3, tamper=lying(LIAR, Tried, "error", lambda each: each / 1000)))
+    report, arrays = load(run(settings, 3, tamper=lying(LIAR, TrialFit, "error", lambda each: each / 1000)))
     assert any("another error" in line or "expected shape" in line for line in report.missing[NAME]), report.missing
     assert float(arrays["beta"][arrays["agents"].tolist().index(NAME)]) == 0.0
 
@@ -48,7 +48,7 @@ def test_an_error_that_cannot_be_wins_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("algorithm", ["parallel", "sip", "meta-linear"])
 def test_a_sign_flipped_is_named_and_with_robust_left_out(tmp_path: Path, algorithm: str) -> None:
     settings = settings_of(tmp_path, algorithm, residual__robust=True)
-    lie = lying(LIAR, Fitted, "held", lambda each: -each)
+    lie = lying(LIAR, FittedValues, "held", lambda each: -each)
     report = load(run(settings, 3, tamper=lie))[0]
     others = load(run(settings, 3, tamper=silent(LIAR, range(2, 10**3))))[0]
     assert any("residual.robust" in line for line in report.missing[NAME]), report.missing
@@ -101,14 +101,14 @@ def test_sums_that_cannot_be_are_refused_in_a_ring(
     settings = own_data_config(tmp_path, folder, residual__rounds=4, **changes)
     honest = load(run(settings, 3))[0]
     assert not honest.missing
-    report = load(run(settings, 3, tamper=lying(LIAR, Passed, field, lambda each: factor * each)))[0]
+    report = load(run(settings, 3, tamper=lying(LIAR, NextResidual, field, lambda each: factor * each)))[0]
     assert any(reason in line for line in report.missing[NAME]), report.missing
 
 
 def test_a_prediction_that_cannot_be_is_no_part(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, "parallel")
     again = prediction_config(settings, run(settings, 3))
-    report = load(run(again, 3, tamper=lying(LIAR, Predicted, "part", lambda part: 1e6 * part)))[0]
+    report = load(run(again, 3, tamper=lying(LIAR, AgentPredictions, "part", lambda part: 1e6 * part)))[0]
     honest = load(run(again, 3, tamper=silent(LIAR, [1])))[0]
     assert any("goes beyond 10 ranges" in line for line in report.missing[NAME]), report.missing
     assert report.metrics == honest.metrics

@@ -21,28 +21,29 @@ from protocols.residual.payloads import (
     Conclude,
     Enrol,
     Fit,
-    Fitted,
+    FittedValues,
     Fuse,
-    Fused,
+    FusionStep,
     KeepEnsemble,
     Lead,
+    NextResidual,
     Order,
     Pass,
-    Passed,
     Predict,
     Present,
     Residual,
-    Sealed,
     SealedAnswer,
+    SealedAsk,
     Show,
     Sum,
-    Tried,
+    TrialFit,
     Try,
 )  # fmt: skip
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload, encode_array
+from tests.support.parameters import few
 from tests.support.residual_sites import (
     COLUMNS,
     N,
@@ -85,14 +86,17 @@ def crossed_bytes(grid: Any) -> bytes:
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"residual__algorithm": "parallel", "residual__power": "2"},
-        {"residual__algorithm": "greedy"},
-        {"residual__algorithm": "sip"},
-        {"residual__algorithm": "meta-boosting"},
-        {"residual__algorithm": "boosted", "residual__baselines": True},
-        {"residual__topology": "ring"},
-    ],
+    few(
+        [
+            {"residual__algorithm": "parallel", "residual__power": "2"},
+            {"residual__algorithm": "greedy"},
+            {"residual__algorithm": "sip"},
+            {"residual__algorithm": "meta-boosting"},
+            {"residual__algorithm": "boosted", "residual__baselines": True},
+            {"residual__topology": "ring"},
+        ],
+        4,
+    ),
 )
 def test_the_center_reads_no_outcome_residual_or_prediction_of_any_entity(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
@@ -241,7 +245,7 @@ def test_what_was_never_asked_before_is_stale(sites: dict[str, Site], told: Site
     for site in (sites["shop"], told):
         for name in list(site.memory):
             del site.memory[name]
-        for payload in (Fit(np.zeros((3, 1))), Try(np.zeros(3), 1.0, 1.0), Sealed("bank", np.zeros(40, np.uint8))):
+        for payload in (Fit(np.zeros((3, 1))), Try(np.zeros(3), 1.0, 1.0), SealedAsk("bank", np.zeros(40, np.uint8))):
             assert_refused(site, payload, fault=Fault.STALE_MEMORY)
 
 
@@ -293,14 +297,14 @@ def test_only_who_holds_the_outcome_leads(sites: dict[str, Site]) -> None:
 
 def test_agents_whose_keys_nobody_told_are_refused(sites: dict[str, Site]) -> None:
     assert_refused(sites["bank"], lead(agents=("stranger", "shop")))
-    assert_refused(sites["shop"], Sealed("stranger", np.zeros(60, np.uint8)))
+    assert_refused(sites["shop"], SealedAsk("stranger", np.zeros(60, np.uint8)))
     assert_refused(sites["shop"], Present("a-run", "stranger"), fault=Fault.NO_SAVED_MODEL)
 
 
-def started(sites: dict[str, Site], **rules: Any) -> Fused:
+def started(sites: dict[str, Site], **rules: Any) -> FusionStep:
     """bank has begun, in round 2."""
     fused = ask(sites["bank"], lead(algorithm="parallel", powers=(1.0,), rounds=4, **rules), 2)
-    assert isinstance(fused, Fused)
+    assert isinstance(fused, FusionStep)
     assert fused.agents == ("shop", "telecom")
     return fused
 
@@ -308,17 +312,17 @@ def started(sites: dict[str, Site], **rules: Any) -> Fused:
 def test_sealed_bodies_open_for_their_receiver_in_their_round_only(sites: dict[str, Site]) -> None:
     fused = started(sites)
     to_shop, to_telecom = fused.bodies
-    answer = ask(sites["shop"], Sealed("bank", to_shop), 3)
+    answer = ask(sites["shop"], SealedAsk("bank", to_shop), 3)
     assert isinstance(answer, SealedAnswer)
-    assert_refused(sites["shop"], Sealed("bank", to_telecom), 3, Fault.BROKEN_SEAL)  # redirected
-    assert_refused(sites["shop"], Sealed("bank", to_shop), 5, Fault.BROKEN_SEAL)  # replayed
-    assert_refused(sites["shop"], Sealed("telecom", to_shop), 3, Fault.BROKEN_SEAL)  # said to come from another
-    assert_refused(sites["shop"].in_lane("1"), Sealed("bank", to_shop), 3, Fault.STALE_MEMORY)  # in another lane
+    assert_refused(sites["shop"], SealedAsk("bank", to_telecom), 3, Fault.BROKEN_SEAL)  # redirected
+    assert_refused(sites["shop"], SealedAsk("bank", to_shop), 5, Fault.BROKEN_SEAL)  # replayed
+    assert_refused(sites["shop"], SealedAsk("telecom", to_shop), 3, Fault.BROKEN_SEAL)  # said to come from another
+    assert_refused(sites["shop"].in_lane("1"), SealedAsk("bank", to_shop), 3, Fault.STALE_MEMORY)  # in another lane
     changed = to_shop.copy()
     changed[40] ^= 1
-    assert_refused(sites["shop"], Sealed("bank", changed), 3, Fault.BROKEN_SEAL)
-    assert_refused(sites["shop"], Sealed("bank", to_shop[:20]), 3, Fault.BROKEN_SEAL)
-    assert_refused(sites["shop"], Sealed("bank", np.zeros(0, np.uint8)), 3, Fault.BROKEN_SEAL)
+    assert_refused(sites["shop"], SealedAsk("bank", changed), 3, Fault.BROKEN_SEAL)
+    assert_refused(sites["shop"], SealedAsk("bank", to_shop[:20]), 3, Fault.BROKEN_SEAL)
+    assert_refused(sites["shop"], SealedAsk("bank", np.zeros(0, np.uint8)), 3, Fault.BROKEN_SEAL)
 
 
 def sealed_by(site: Site, payload: Payload, receiver: str, number: int) -> np.ndarray:
@@ -328,13 +332,13 @@ def sealed_by(site: Site, payload: Payload, receiver: str, number: int) -> np.nd
 
 
 def test_a_seal_holds_only_what_belongs_there(sites: dict[str, Site]) -> None:
-    for payload in (Fitted(np.zeros((3, 1)), np.zeros((3, 1))), lead(), Enrol("salt"), Predict("x", "y", "")):
-        assert_refused(sites["shop"], Sealed("bank", sealed_by(sites["bank"], payload, "shop", 2)), 3)
+    for payload in (FittedValues(np.zeros((3, 1)), np.zeros((3, 1))), lead(), Enrol("salt"), Predict("x", "y", "")):
+        assert_refused(sites["shop"], SealedAsk("bank", sealed_by(sites["bank"], payload, "shop", 2)), 3)
 
 
 def test_answers_of_who_was_not_asked_and_bodies_without_owner(sites: dict[str, Site]) -> None:
     started(sites)
-    answer = Fitted(np.zeros((100, 1)), np.zeros((N - 100, 1)))
+    answer = FittedValues(np.zeros((100, 1)), np.zeros((N - 100, 1)))
     body = sealed_by(sites["shop"], answer, "bank", 3)
     with pytest.raises(SiteFault):
         ask(sites["bank"], Fuse(("shop", "telecom"), (body,)), 4)
@@ -343,9 +347,9 @@ def test_answers_of_who_was_not_asked_and_bodies_without_owner(sites: dict[str, 
 @pytest.mark.parametrize(
     "wrong",
     [
-        Fitted(np.zeros((99, 1)), np.zeros((N - 100, 1))),
-        Fitted(np.zeros((100, 2)), np.zeros((N - 100, 2))),
-        Tried(-1.0, np.zeros(100), np.zeros(N - 100)),
+        FittedValues(np.zeros((99, 1)), np.zeros((N - 100, 1))),
+        FittedValues(np.zeros((100, 2)), np.zeros((N - 100, 2))),
+        TrialFit(-1.0, np.zeros(100), np.zeros(N - 100)),
         lead(),
         None,
     ],
@@ -353,10 +357,10 @@ def test_answers_of_who_was_not_asked_and_bodies_without_owner(sites: dict[str, 
 def test_an_answer_that_does_not_fit_counts_as_none(sites: dict[str, Site], wrong: Payload | None) -> None:
     """The others' go on: a site that answers nonsense has the part of one that is silent."""
     fused = started(sites)
-    right = ask(sites["telecom"], Sealed("bank", fused.bodies[1]), 3)
+    right = ask(sites["telecom"], SealedAsk("bank", fused.bodies[1]), 3)
     body = np.zeros(60, np.uint8) if wrong is None else sealed_by(sites["shop"], wrong, "bank", 3)
     later = ask(sites["bank"], Fuse(("shop", "telecom"), (body, right.body)), 4)
-    assert isinstance(later, Fused)
+    assert isinstance(later, FusionStep)
     assert "telecom" in later.agents
 
 
@@ -392,7 +396,7 @@ def test_a_residual_of_other_rows_and_steps_without_end(ring: dict[str, Site]) -
     for steps in (10**9, -1):
         assert_refused(ring["shop"], passing(sender="", body=body, steps=steps), 3)
     assert_refused(ring["shop"], passing(sender="", body=body, receiver="stranger"), 3)
-    assert isinstance(ask(ring["shop"], passing(sender="", body=body), 3), Passed)
+    assert isinstance(ask(ring["shop"], passing(sender="", body=body), 3), NextResidual)
 
 
 # -- forged answers in the clear --------------------------------------------------------------------------------------

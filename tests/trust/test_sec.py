@@ -25,7 +25,7 @@ from consilience.attack.playing import play
 from numerics.sec.losses import Loss
 from numerics.shared.value_groups import ValueGroups
 from protocols.models import decode_model, encode_model
-from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Pool, Predict
+from protocols.sec.payloads import Errors, Exchange, FittedModel, Losses, Pool, Predict
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
 from protocols.wire.payload import PayloadError
@@ -60,9 +60,9 @@ def model_of(p: int = 3, slope: float = 1.0) -> np.ndarray:
     return encode_model(model)
 
 
-def select(site: Site, **settings: Any) -> Fitted:
+def select(site: Site, **settings: Any) -> FittedModel:
     answer = select_model(select_ask(**settings), site)
-    assert isinstance(answer, Fitted)
+    assert isinstance(answer, FittedModel)
     return answer
 
 
@@ -203,7 +203,7 @@ ALONE = Predict(
     shares=np.ones(1),
     pooled=np.zeros(1, bool),
     models=(),
-    retrained=np.zeros((1, 0)),
+    pool_weights=np.zeros((1, 0)),
     standardize="model",
 )
 
@@ -225,10 +225,10 @@ CRAFTED: Mapping[str, Predict] = {
     "a regression beside half a model": pooled(1.0, 0.0, 0.0, 0.0, own_model=0.5),
     "a model of pooled rows without a weight": replace(ALONE, models=(np.zeros(3, np.uint8),)),
     "models of pooled rows beyond the combinations": replace(
-        ALONE, models=(np.zeros(3, np.uint8),) * 2, own=np.zeros(1), retrained=np.array([[0.5, 0.5]])
+        ALONE, models=(np.zeros(3, np.uint8),) * 2, own=np.zeros(1), pool_weights=np.array([[0.5, 0.5]])
     ),
     "a model of pooled rows that cannot be read": replace(
-        ALONE, models=(np.zeros(3, np.uint8),), own=np.zeros(1), retrained=np.ones((1, 1))
+        ALONE, models=(np.zeros(3, np.uint8),), own=np.zeros(1), pool_weights=np.ones((1, 1))
     ),
     "negative rows": replace(ALONE, rows=np.array([-1])),
     "weights of the center for the personal mixture": replace(ALONE, combinations=("personal",)),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numerics.shared.exact_sum import exact_sum
 from protocols.gp.payloads import Slope, Survey
 from protocols.secure_aggregation import masking
-from protocols.secure_aggregation.payloads import Deal, Hidden, Hide, Join, Keys, Shares, Show, Shown
+from protocols.secure_aggregation.payloads import Deal, Hide, Join, Keys, MaskedAnswer, SecretShares, Shares, Show
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload
@@ -254,12 +254,12 @@ def flipped(field: str) -> Any:
 
 def test_lying_share_is_left_out(world: dict[str, MaskingSite]) -> None:
     """Others' shares do: a single site cannot spoil the sum by what it shows."""
-    assert_total(run(world, forging("b", Shown, flipped("shares"))).result[0], NAMES)
+    assert_total(run(world, forging("b", SecretShares, flipped("shares"))).result[0], NAMES)
 
 
 def test_lying_shares_of_too_many_are_named(world: dict[str, MaskingSite]) -> None:
     def lie(_: int, site: str, ask: Payload, answer: Payload | None) -> Payload | None:
-        return flipped("shares")(answer) if site in "bcd" and isinstance(answer, Shown) else answer
+        return flipped("shares")(answer) if site in "bcd" and isinstance(answer, SecretShares) else answer
 
     with pytest.raises(FusionError, match=r"b, c, d sent wrong shares of g's secret: 4 .* 5 are needed"):
         run(world, lie)
@@ -291,7 +291,7 @@ def test_changed_words_do_not_make_a_sum_unnoticed_where_masks_do_not_cancel(
     """A site that lies about its own numbers is believed, masked or not; masks that do not cancel are noticed."""
     random = np.random.default_rng(0).integers(0, 2**63, size_of(ZERO)).astype(np.uint64)
     with pytest.raises(FusionError, match="do not cancel"):
-        run(world, forging("c", Hidden, lambda answer: replace(answer, words=answer.words + random)))
+        run(world, forging("c", MaskedAnswer, lambda answer: replace(answer, words=answer.words + random)))
 
 
 @pytest.mark.parametrize(
@@ -306,9 +306,16 @@ def test_changed_words_do_not_make_a_sum_unnoticed_where_masks_do_not_cancel(
     ids=["layout", "words", "key", "sealed", "count"],
 )
 def test_answer_of_other_shape_is_refused_by_name(world: dict[str, MaskingSite], forge: Any, field: str) -> None:
-    said = run(world, forging("c", Hidden, forge))
+    said = run(world, forging("c", MaskedAnswer, forge))
     assert f"'{field}'" in said.faults["c"]
     assert_total(said.result[0], [name for name in NAMES if name != "c"])
+
+
+def test_too_few_shares_are_refused_by_name(world: dict[str, MaskingSite]) -> None:
+    """The sum needs shares of most sites only."""
+    said = run(world, forging("c", SecretShares, lambda answer: replace(answer, shares=answer.shares[:-1])))
+    assert "'shares'" in said.faults["c"]
+    assert_total(said.result[0], NAMES)
 
 
 def test_channel_key_that_is_none_is_refused_by_name(world: dict[str, MaskingSite]) -> None:
@@ -360,7 +367,7 @@ def refusal(member: MaskingSite, ask: Payload) -> Fault:
 def test_site_shows_one_sum_in_one_way(world: dict[str, MaskingSite], hidden: Asked) -> None:
     """All answered `Show` with nobody gone; that a site is gone after all is not believed."""
     ask: Show = hidden["Show", "a"]
-    assert isinstance(world["a"].answer(ask, 9), Shown)  # the same once more is no other
+    assert isinstance(world["a"].answer(ask, 9), SecretShares)  # the same once more is no other
     gone = ask.dropped.copy()
     gone[2] = True
     assert refusal(world["a"], replace(ask, dropped=gone)) is Fault.SHOWN_OTHERWISE
@@ -386,8 +393,8 @@ def test_site_never_says_that_it_is_gone_itself(world: dict[str, MaskingSite], h
 def test_site_hides_one_answer_under_one_mask(world: dict[str, MaskingSite], hidden: Asked) -> None:
     ask: Hide = hidden["Hide", "a"]
     first, again = world["a"].answer(ask, 9), world["a"].answer(ask, 9)
-    assert isinstance(first, Hidden)
-    assert isinstance(again, Hidden)
+    assert isinstance(first, MaskedAnswer)
+    assert isinstance(again, MaskedAnswer)
     assert first.words.tobytes() == again.words.tobytes()
     assert refusal(world["a"], taking(ask, slice(-1))) is Fault.SHOWN_OTHERWISE
     assert refusal(world["a"], taking(ask, slice(None, None, -1))) is Fault.SHOWN_OTHERWISE

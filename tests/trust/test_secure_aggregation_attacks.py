@@ -14,7 +14,7 @@ from flwr.common.secure_aggregation.crypto.shamir import combine_shares
 from protocols.gp.payloads import Train
 from protocols.secure_aggregation import masking
 from protocols.secure_aggregation.masking import MaskError
-from protocols.secure_aggregation.payloads import Deal, Hidden, Hide, Join, Shares, Show, Shown
+from protocols.secure_aggregation.payloads import Deal, Hide, Join, MaskedAnswer, SecretShares, Shares, Show
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload
@@ -106,7 +106,7 @@ def test_shares_of_another_sum_are_noticed(center: Center, dealt: dict[str, Shar
     mixed = hidden | {"b": dealt["b"]}
     assert center.refused(VICTIM, center.hide(VICTIM, 2, mixed)) is Fault.BROKEN_SEAL
     assert center.refused(VICTIM, center.hide(VICTIM, 2, hidden, {"b": dealt["b"].mask})) is Fault.BROKEN_SEAL
-    assert isinstance(center.answer(VICTIM, center.hide(VICTIM, 2, hidden)), Hidden)
+    assert isinstance(center.answer(VICTIM, center.hide(VICTIM, 2, hidden)), MaskedAnswer)
 
 
 @pytest.mark.parametrize("secret", [True, False], ids=["shared secret", "none"])
@@ -129,7 +129,7 @@ def test_invented_sites_share_no_secret(world: dict[str, MaskingSite], secret: b
     if secret:
         assert center.refused(VICTIM, ask) is Fault.BROKEN_SEAL
     else:  # docs/secure-aggregation.md says so
-        assert isinstance(center.answer(VICTIM, ask), Hidden)
+        assert isinstance(center.answer(VICTIM, ask), MaskedAnswer)
 
 
 # -- two groups of holders --------------------------------------------------------------------------------------------
@@ -160,9 +160,9 @@ def test_no_sum_is_gone_back_to(center: Center, dealt: dict[str, Shares], joins:
     hidden = {site: center.answer(site, center.hide(site, 1, dealt)) for site in NAMES}
     first, gone = np.zeros(len(NAMES), bool), np.array([site == VICTIM for site in NAMES])
     for site in NAMES:
-        assert isinstance(center.answer(site, Show("t", 1, first)), Shown)
+        assert isinstance(center.answer(site, Show("t", 1, first)), SecretShares)
     for site in NAMES:
-        assert isinstance(center.answer(site, center.hide(site, 2, hidden)), Hidden)
+        assert isinstance(center.answer(site, center.hide(site, 2, hidden)), MaskedAnswer)
     for site in OTHERS:
         if joins:
             center.channels[site] = center.answer(site, Join("t")).channel
@@ -179,7 +179,7 @@ def test_sites_dealt_anew_among_others_fail_no_handler(center: Center, dealt: di
     center.answer(VICTIM, ask)
     center.answer(VICTIM, center.deal(2, NAMES[:3]))
     assert center.refused(VICTIM, ask) is Fault.NO_MASK_KEYS
-    assert isinstance(center.answer(VICTIM, Show("t", 1, np.zeros(len(NAMES), bool))), Shown)
+    assert isinstance(center.answer(VICTIM, Show("t", 1, np.zeros(len(NAMES), bool))), SecretShares)
 
 
 @pytest.mark.parametrize("directory", [True, False], ids=["own directory", "none"])
@@ -197,7 +197,7 @@ def test_two_asks_at_the_same_time_are_not_answered_from_the_same_secrets(
         center.answer(site, center.hide(site, 1, shares))
     member, before = world["b"], pickle.dumps(world["b"].context)
     nobody, gone = np.zeros(len(NAMES), bool), np.array([site == VICTIM for site in NAMES])
-    assert isinstance(center.answer("b", Show("t", 1, nobody)), Shown)
+    assert isinstance(center.answer("b", Show("t", 1, nobody)), SecretShares)
     member.context = pickle.loads(before)
     assert center.refused("b", Show("t", 1, gone)) is Fault.NO_MASK_KEYS
     assert center.refused("b", center.hide("b", 1, shares)) is Fault.NO_MASK_KEYS

@@ -1,4 +1,4 @@
-"""Every name that a function reads is defined in it, around it, in its module, or built in; variables are nouns.
+"""Every name that a function reads is defined in it, around it, in its module, or built in; names are nouns.
 
 Ruff's rule for the first (F821) is off: it takes the dimensions of jaxtyping's annotations for names. mypy reads the
 product alone.
@@ -69,25 +69,17 @@ class C:
 
 
 def participles(source: str, name: str) -> list[str]:
-    """Variables and parameters of a module whose name is no noun, each with file and line; fields do not count."""
-    module = ast.parse(source)
-    fields = {
-        id(each.target)
-        for scope in ast.walk(module)
-        if isinstance(scope, ast.ClassDef)
-        for each in scope.body
-        if isinstance(each, ast.AnnAssign)
+    """Names that a module defines and that are no nouns, each with file and line."""
+    names = {
+        (node.lineno, node.id if isinstance(node, ast.Name) else node.arg if isinstance(node, ast.arg) else node.name)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.arg | ast.FunctionDef | ast.ClassDef)
+        or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
     }
-    variables = {
-        (node.lineno, node.id if isinstance(node, ast.Name) else node.arg)
-        for node in ast.walk(module)
-        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-        if id(node) not in fields
-    }
-    return [f"{name}:{line}: {each} is no noun" for line, each in sorted(variables) if each in _NO_NOUNS]
+    return [f"{name}:{line}: {each} is no noun" for line, each in sorted(names) if each.strip("_").lower() in _NO_NOUNS]
 
 
-def test_variables_are_nouns() -> None:
+def test_names_are_nouns() -> None:
     paths = [path for room in ARROWS for path in sorted((ROOT / room).rglob("*.py"))]
     wrong = [each for path in paths for each in participles(path.read_text("utf-8"), str(path.relative_to(ROOT)))]
     assert not wrong, "\n".join(wrong)
@@ -95,10 +87,11 @@ def test_variables_are_nouns() -> None:
 
 def test_what_counts_as_a_participle() -> None:
     source = """
-class C:
+class Shown:
     kept: bool
-    def given(self, told):
-        found = [made for made in self.shown]
+    def _given(self, told):
+        found = [made for made in self.asked]
         return lambda drawn: found
 """
-    assert [line.split()[1] for line in participles(source, "m.py")] == ["told", "found", "made", "drawn"]
+    names = [line.split()[1] for line in participles(source, "m.py")]
+    assert names == ["Shown", "kept", "_given", "told", "found", "made", "drawn"]

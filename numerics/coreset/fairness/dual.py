@@ -10,155 +10,30 @@ whose points only large prices move, needs another resolution than clusters that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.coreset.fairness.bounds import Bounds
+from numerics.coreset.fairness.price_response import PriceResponse, Prices, price_points
 
 COLD, WARM = 0.06, 0.004
 """Initial temperature, without and with prices of a similar problem."""
 GAP = 1e-4
 """Expected relative gain at which a search for prices ends."""
+_ROUGH_GAP, _ROUGH_ROUNDS = 3e-3, 10
+"""The same gain, and the most rounds, where prices only begin an exact search."""
 _COOLING = 4.0
 _COLDEST = 1e-7
 _RADII = (4.0, 1.0, 0.25)
 """Largest steps of a round, relative to the radius of each price."""
 _TRUSTED = 0.4
 """Share of the predicted gain above which the temperature falls."""
-_CHUNK = 262_144
-"""Number of distances of a chunk, which fits into the cache."""
 
-_NEAREST, _SMALLEST = 1e-9, 1e-100
-"""Smallest distance for a temperature: relative to the mean of the points, and if all points are at centers."""
-_Prices = Float64[np.ndarray, "H k"]
 _Duals = Float64[np.ndarray, "2 G k"]
 
 
-@dataclass(frozen=True, eq=False)
-class PriceResponse:
-    """Sums over points at some prices; those of several sites add up.
-
-    Attributes
-    ----------
-    exact : float
-        Sum of ``w_p min_c (d_pc + s_hc)``.
-    masses : ndarray
-        ``(H, k)`` mass of each group at each center.
-    curvature : ndarray
-        ``(H, k, k)`` sum ``sum_p w_p (diag(q_p) - q_p q_p') / T_p`` of each group, with the shares q_p of the centers
-        in point p. At temperature 0 it is 0, and the masses are those of the best centers.
-    sums : ndarray
-        ``(k, d)`` sum ``sum_p w_p q_p x_p`` of the points' coordinates at each center; d is 0 if they were not given.
-    value : float
-        Sum with the smoothed minimum, which is not larger than `exact`. Its derivatives by the prices are `masses` and
-        ``-curvature``. NaN if it is not known: no search needs it.
-
-    Examples
-    --------
-    >>> site = PriceResponse(3.0, np.array([[2.0]]), np.zeros((1, 1, 1)), np.zeros((1, 0)))
-    >>> (site + site).masses
-    array([[4.]])
-    """
-
-    exact: float
-    masses: Float64[np.ndarray, "H k"]
-    curvature: Float64[np.ndarray, "H k k"]
-    sums: Float64[np.ndarray, "k d"]
-    value: float = np.nan
-
-    def __add__(self, other: PriceResponse) -> PriceResponse:
-        return PriceResponse(
-            self.exact + other.exact,
-            self.masses + other.masses,
-            self.curvature + other.curvature,
-            self.sums + other.sums,
-            self.value + other.value,
-        )
-
-
-def price_points(
-    squared: Float64[np.ndarray, "n k"],
-    weights: Int64[np.ndarray, "n"],
-    groups: Int64[np.ndarray, "n"],
-    shift: _Prices,
-    temperature: float,
-    x: Float64[np.ndarray, "n d"] | None = None,
-) -> PriceResponse:
-    """Compute the sums over points at some prices.
-
-    Parameters
-    ----------
-    squared : ndarray
-        ``(n, k)`` squared distances of points and centers.
-    weights : ndarray
-        ``(n,)`` not negative.
-    groups : ndarray
-        ``(n,)`` from 0 to below H.
-    shift : ndarray
-        ``(H, k)`` prices, units of squared distance.
-    temperature : float
-        T_p as a share of the median of the point's squared distances; 0 for no smoothing.
-    x : ndarray, optional
-        ``(n, d)`` coordinates to be summed by center.
-
-    Returns
-    -------
-    PriceResponse
-
-    Examples
-    --------
-    A price of 5 at center 0 moves the point to center 1:
-
-    >>> response = price_points(np.array([[1.0, 4.0]]), np.array([2]), np.array([0]), np.array([[5.0, 0.0]]), 0.0)
-    >>> response.exact, response.masses
-    (8.0, array([[0., 2.]]))
-    """
-    H, k = shift.shape
-    rows = max(1, _CHUNK // k)
-    exact = value = 0.0
-    masses, curvature = np.zeros((H, k)), np.zeros((H, k, k))
-    x = np.zeros((len(squared), 0)) if x is None else x
-    sums = np.zeros((k, x.shape[1]))
-    for group in range(H):
-        own = np.flatnonzero(groups == group)
-        for start in range(0, len(own), rows):
-            part = own[start : start + rows]
-            z, w = squared[part] + shift[group], weights[part].astype(np.float64)
-            if temperature > 0:
-                middle = np.partition(squared[part], k // 2, axis=1)[:, k // 2]
-                # The temperature of a point at the location of most centers must be positive, too.
-                T = temperature * np.maximum(middle, max(_NEAREST * float(middle.mean()), _SMALLEST))
-                exact_part, value_part, shares = _smooth(z, w, T)
-                curvature[group] += np.diag((w / T) @ shares) - (shares * (w / T)[:, None]).T @ shares
-            else:
-                shares = np.zeros((len(z), k))
-                nearest = z.argmin(axis=1)
-                shares[np.arange(len(z)), nearest] = 1.0
-                exact_part = value_part = float(w @ z[np.arange(len(z)), nearest])
-            exact, value = exact + exact_part, value + value_part
-            masses[group] += w @ shares
-            if x.shape[1]:
-                sums += shares.T @ (w[:, None] * x[part])
-    return PriceResponse(exact, masses, curvature, sums, value)
-
-
-def _smooth(
-    z: Float64[np.ndarray, "n k"], weights: Float64[np.ndarray, "n"], T: Float64[np.ndarray, "n"]
-) -> tuple[float, float, Float64[np.ndarray, "n k"]]:
-    """Compute both sums of points of one group from their distances plus prices, and overwrite these by the shares."""
-    least = z.min(axis=1)
-    z -= least[:, None]
-    z /= -T[:, None]
-    q = np.exp(z, out=z)
-    norm = q.sum(axis=1)
-    q /= norm[:, None]
-    exact = float(weights @ least)
-    return exact, exact - float((weights * T) @ np.log(norm)), q
-
-
-def duals_of(prices: _Prices, bounds: Bounds) -> _Duals:
+def duals_of(prices: Prices, bounds: Bounds) -> _Duals:
     """Split normalized prices into multipliers a, b >= 0 of the lower and the upper bounds.
 
     The prices of a center are split at that of the last group in its dearest mixture: dearer groups are at their upper
@@ -180,7 +55,7 @@ def duals_of(prices: _Prices, bounds: Bounds) -> _Duals:
     return np.stack([np.maximum(split - prices, 0.0), np.maximum(prices - split, 0.0)])
 
 
-def prices_from(duals: _Duals, bounds: Bounds) -> _Prices:
+def prices_from(duals: _Duals, bounds: Bounds) -> Prices:
     """Compute ``s_hc = b_hc - a_hc + sum_j (low_j a_jc - high_j b_jc)``, which no fair cluster gains from if a, b >= 0.
 
     Examples
@@ -191,7 +66,7 @@ def prices_from(duals: _Duals, bounds: Bounds) -> _Prices:
     """
     a, b = duals
     own = b - a if bounds.members is None else bounds.members.T.astype(np.float64) @ (b - a)
-    prices: _Prices = own + (bounds.low @ a - bounds.high @ b)
+    prices: Prices = own + (bounds.low @ a - bounds.high @ b)
     return prices
 
 
@@ -252,20 +127,20 @@ class Pricing:
         totals: Int64[np.ndarray, "H"],
         k: int,
         scale: float | Float64[np.ndarray, "k"],
-        start: _Prices | None = None,
+        start: Prices | None = None,
         gap: float = GAP,
         cools: bool = True,
     ) -> None:
         H = bounds.n_groups
         self._bounds, self._totals, self._gap, self._cools = bounds, totals, gap, cools
         self._duals = duals_of(bounds.normalized(np.zeros((H, k)) if start is None else start), bounds)
-        self._radius: _Prices = np.tile(np.broadcast_to(scale, k), (len(bounds.low), 1)).astype(np.float64)
+        self._radius: Prices = np.tile(np.broadcast_to(scale, k), (len(bounds.low), 1)).astype(np.float64)
         self._temperature = COLD if start is None else WARM
         self._model: PriceResponse | None = None
         self._steps: list[tuple[_Duals, float]] = []
-        self.shift: _Prices = prices_from(self._duals, bounds)
+        self.shift: Prices = prices_from(self._duals, bounds)
         self.bound, self.gap_estimate, self.rounds = -np.inf, np.inf, 0
-        self.masses: _Prices = np.zeros((H, k))
+        self.masses: Prices = np.zeros((H, k))
 
     @property
     def done(self) -> bool:
@@ -334,7 +209,7 @@ class Pricing:
 
 
 def _newton_step(
-    start: _Duals, model: PriceResponse, bounds: Bounds, radius: _Prices, unit: float
+    start: _Duals, model: PriceResponse, bounds: Bounds, radius: Prices, unit: float
 ) -> tuple[_Duals, float]:
     """Maximize the quadratic model within the radii; return the multipliers and the predicted gain.
 
@@ -369,20 +244,13 @@ def prices_of(
     weights: Int64[np.ndarray, "n"],
     groups: Int64[np.ndarray, "n"],
     bounds: Bounds,
-    *,
-    gap: float = 3e-3,
-    rounds: int = 10,
 ) -> Float64[np.ndarray, "H k"]:
-    """Compute good prices for points that are in one place.
+    """Compute good prices for points that are in one place, in ten rounds at most.
 
     Parameters
     ----------
     squared, weights, groups, bounds
         As for `numerics.coreset.fairness.assignment.fair_assignment`.
-    gap : float
-        Expected gain, relative to the bound, at which the search ends.
-    rounds : int
-        Largest number of rounds.
 
     Returns
     -------
@@ -400,8 +268,8 @@ def prices_of(
     mass = np.maximum(np.bincount(nearest, weights, k), 1)
     scale = np.bincount(nearest, weights * np.partition(squared, k // 2, axis=1)[:, k // 2], k) / mass
     totals = np.bincount(groups, weights, bounds.n_groups).astype(np.int64)
-    search = Pricing(bounds, totals, k, np.where(scale > 0, scale, scale.max() or 1.0), gap=gap)
-    while not search.done and search.rounds < rounds:
+    search = Pricing(bounds, totals, k, np.where(scale > 0, scale, scale.max() or 1.0), gap=_ROUGH_GAP)
+    while not search.done and search.rounds < _ROUGH_ROUNDS:
         shifts, temperatures = search.candidates()
         search.update(
             [price_points(squared, weights, groups, s, T) for s, T in zip(shifts, temperatures.tolist(), strict=True)]

@@ -14,6 +14,7 @@ import pytest
 from flwr.app import Context, Message, RecordDict
 
 import strategies.exchange
+from clients.data import DataError
 from clients.dispatch import handle
 from consilience.local_engine.grid import node_configs
 from numerics.bc3e.anderson import Weights
@@ -29,6 +30,7 @@ from strategies.errors import FusionError
 from tests.support.bc3e_ensembles import write_sites_of_labels
 from tests.support.contract import StrategyContract
 from tests.support.grid import Clock, config
+from tests.support.parameters import few
 from tests.support.runs import Nodes, make_grid, run
 from tests.support.tampering import silent
 
@@ -182,7 +184,7 @@ def test_theta_is_written_for_every_instance(tmp_path: Path) -> None:
 # -- a missing site ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("missing", ["keep", "drop"])
+@pytest.mark.parametrize("missing", few(["keep", "drop"]))
 def test_row_site_that_never_answered_an_e_step_counts_for_nothing(tmp_path: Path, missing: str) -> None:
     settings = config(tmp_path, bc3e__missing=missing)
     lost, arrays = load(run(settings, 3, tamper=silent(2, range(2, 1000))))
@@ -212,7 +214,7 @@ def test_row_drop_goes_on_with_the_rest(tmp_path: Path) -> None:
     np.testing.assert_allclose(bounds[-1], rest[-1], rtol=1e-3)
 
 
-@pytest.mark.parametrize("accelerate", [True, False])
+@pytest.mark.parametrize("accelerate", few([True, False]))
 def test_row_site_that_comes_back_takes_part_again(tmp_path: Path, accelerate: bool) -> None:
     settings = config(tmp_path, bc3e__accelerate=accelerate)
     whole, expected = load(run(settings, 3))  # nobody is missing
@@ -290,6 +292,7 @@ def test_site_keys_in_a_run_configuration_mean_nothing(tmp_path: Path) -> None:
 # -- repetitions and restarts -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_repetitions_are_the_runs_of_the_seeds_that_follow(tmp_path: Path) -> None:
     settings = config(tmp_path, seed=4)
     several, arrays = load(run({**settings, "repetitions": 3}, 2))
@@ -328,7 +331,7 @@ def test_clusterings_alone_start_from_random_tables(tmp_path: Path) -> None:
     """Without classifiers the uniform start is a saddle: ten random starts, of which the best tells groups apart."""
     write_clusterings(tmp_path / "data")
     own = {"protocol": "bc3e", "data": str(tmp_path / "data"), "bc3e__max_rounds": 30}
-    with pytest.raises(FusionError, match=r"no site holds a classifier: .*bc3e\.classes"):
+    with pytest.raises(DataError, match=r"no site has a column of class labels .*bc3e\.classes"):
         run(config(tmp_path, **own), 2)
     report, arrays = load(run(config(tmp_path, bc3e__classes=2, **own), 2))
     assert report.ledger["by_payload"]["bc3e.EStep"]["messages"] >= 2 * 10
@@ -352,7 +355,7 @@ def test_counts_that_cannot_be_are_refused(tmp_path: Path) -> None:
 # -- what a second reading found --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("accelerate", [True, False])
+@pytest.mark.parametrize("accelerate", few([True, False]))
 def test_the_bound_does_not_fall_when_a_site_falls_silent(tmp_path: Path, accelerate: bool) -> None:
     """The statistics that are kept of it count with the bound that they have at the newest parameters."""
     run_config = config(tmp_path, bc3e__accelerate=accelerate)
@@ -362,6 +365,7 @@ def test_the_bound_does_not_fall_when_a_site_falls_silent(tmp_path: Path, accele
     assert report.rounds <= (20 if accelerate else 40)  # about as many as with all sites
 
 
+@pytest.mark.slow
 def test_min_sites_counts_sites_that_a_sweep_does_not_ask(tmp_path: Path) -> None:
     """A sweep goes to the sites that hold an instance still moving: the others have not failed."""
     report, _ = load(

@@ -59,7 +59,7 @@ def assert_true(found: ClusteringRun, *names: str) -> None:
 # -- numbers of clusters ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("changes", [{}, EXACT, {"coreset__algorithm": "cklv"}])
+@pytest.mark.parametrize("changes", few([{}, EXACT, {"coreset__algorithm": "cklv"}]))
 def test_one_cluster_of_all_rows(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
     """It is fair, its center is the mean, and fairness costs nothing."""
     found = cluster(own_data_config(tmp_path, folder, coreset__k=1, **changes))
@@ -395,7 +395,7 @@ def forget(grid: InterruptibleGrid, tmp_path: Path) -> None:
         shutil.rmtree(kept)
 
 
-@pytest.mark.parametrize("changes", [{}, EXACT, {"coreset__construction": "kmeans"}, {"coreset__projection": 2}])
+@pytest.mark.parametrize("changes", few([{}, EXACT, {"coreset__construction": "kmeans"}, {"coreset__projection": 2}]))
 def test_sites_that_have_lost_their_memory_find_the_same_points_again(
     tmp_path: Path, folder: Path, changes: dict[str, Any]
 ) -> None:
@@ -440,8 +440,8 @@ def any_change(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("any_change")
-@pytest.mark.parametrize("changes", [{}, EXACT])
-@pytest.mark.parametrize("change", [one_more, one_less, another_group, fewer_of_a_group])
+@pytest.mark.parametrize("changes", few([{}, EXACT]))
+@pytest.mark.parametrize("change", few([one_more, one_less, another_group, fewer_of_a_group], 2))
 def test_data_that_changes_between_the_asks_is_noticed(
     tmp_path: Path, folder: Path, changes: dict[str, Any], change: Callable[[pd.DataFrame], pd.DataFrame]
 ) -> None:

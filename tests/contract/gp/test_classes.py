@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from common.settings import Value
+from common.value_ranges import Value
 from numerics.gp.dirichlet import class_probabilities, latent_units
 from protocols.gp.payloads import Losses, Moments, PredictAlone, Predictions, Sharpen
 from server.figures.gp import figures

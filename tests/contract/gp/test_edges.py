@@ -29,6 +29,7 @@ from tests.support.gp_sites import (
     write_files,
     write_world,
 )
+from tests.support.parameters import few
 from tests.support.runs import outcome_of
 from tests.support.tampering import silent
 
@@ -76,7 +77,7 @@ def test_a_site_with_one_row_takes_no_part(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.arrays["mean"], expected.arrays["mean"])
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", few(list(RULES), 2))
 def test_an_expert_of_one_row_is_one_among_others(tmp_path: Path, rule: str) -> None:
     """A site's three rows are two experts where none may have more than two."""
     parts = split_over_sites(soundings(10), names=SITES[:3])
@@ -102,7 +103,7 @@ def test_experts_of_one_row_follow_the_equations(tmp_path: Path) -> None:
         np.testing.assert_allclose(said, true, atol=1e-8)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", few(list(RULES), 2))
 def test_duplicate_rows(tmp_path: Path, rule: str) -> None:
     """Each of them four times, with the same output: they say as much as the one."""
     frame = pd.concat([soundings(40)] * 4, ignore_index=True)
@@ -112,7 +113,7 @@ def test_duplicate_rows(tmp_path: Path, rule: str) -> None:
     assert found.metrics["smse"] < 0.3
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", few(list(RULES), 2))
 def test_an_output_that_never_varies_is_predicted(tmp_path: Path, rule: str) -> None:
     frame = soundings().assign(**{TARGET: 1 / 3})
     folder = write_world(tmp_path / "files", frame, queries=points().assign(**{TARGET: 1 / 3}))
@@ -123,7 +124,7 @@ def test_an_output_that_never_varies_is_predicted(tmp_path: Path, rule: str) -> 
     assert_sound(found)
 
 
-@pytest.mark.parametrize("gate", ["knn", "gaussian", "dnn", "ggm"])
+@pytest.mark.parametrize("gate", few(["knn", "gaussian", "dnn", "ggm"]))
 def test_a_column_that_never_varies_changes_nothing(tmp_path: Path, gate: str) -> None:
     settings = gate_settings(gate)
     plain = predict(own_data_config(tmp_path / "plain", write_world(tmp_path / "2"), **settings))
@@ -164,7 +165,7 @@ def test_a_column_that_varies_between_sites_only_has_any_unit(tmp_path: Path) ->
         )
 
 
-@pytest.mark.parametrize("rule", [*RULES, "exact"])
+@pytest.mark.parametrize("rule", few([*RULES, "exact"], 2))
 def test_two_sites_with_the_same_data_are_two_experts(tmp_path: Path, rule: str) -> None:
     """With equal scores, and noise of their own as far as anybody can tell."""
     parts = split_over_sites(soundings(), names=SITES[:2])
@@ -197,7 +198,7 @@ def test_two_sites_whose_data_have_no_noise(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rule", "gate"),
-    [*((rule, "knn") for rule in RULES), *(("npae", gate) for gate in ("gaussian", "dnn", "all", "ggm"))],
+    few([*((rule, "knn") for rule in RULES), *(("npae", gate) for gate in ("gaussian", "dnn", "all", "ggm"))], 3),
 )
 def test_far_from_everything_the_prior_comes_back(tmp_path: Path, rule: str, gate: str) -> None:
     far = pd.DataFrame({"well": ["f", "g"], "east": [1e15, -3e9], "depth": [-1e12, 4.0]})
@@ -234,7 +235,7 @@ def test_an_expert_that_is_never_chosen_is_not_asked(tmp_path: Path) -> None:
     assert found.metrics["n_dropped"] == 0
 
 
-@pytest.mark.parametrize("changes", [{}, EXACT, {"gp__gate": "ggm"}, {"gp__aggregation": "rbcm"}])
+@pytest.mark.parametrize("changes", few([{}, EXACT, {"gp__gate": "ggm"}, {"gp__aggregation": "rbcm"}]))
 def test_the_order_of_points_does_not_matter(tmp_path: Path, changes: dict[str, Any]) -> None:
     expected = predict(own_data_config(tmp_path / "as they are", write_world(tmp_path / "1"), **changes))
     order = np.random.default_rng(3).permutation(len(points()))
@@ -247,7 +248,7 @@ def test_the_order_of_points_does_not_matter(tmp_path: Path, changes: dict[str, 
     np.testing.assert_allclose(found.arrays["std"], expected.arrays["std"][order], rtol=error)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("dtype", few(["float32", "int32", "int64", "uint8"]))
 def test_points_of_other_types_of_numbers(tmp_path: Path, dtype: str) -> None:
     """As they are in the file, and exact in double precision from there on."""
     whole = points().assign(east=points()["east"] // 200, depth=points()["depth"] // 1)
@@ -408,7 +409,7 @@ def test_a_site_that_dies_before_it_predicts_is_replaced(tmp_path: Path, folder:
     assert len(asked) == len(set(asked)) == (chosen_before == lost).any(axis=1).sum()
 
 
-@pytest.mark.parametrize("rule", ["npae", "gpoe", "grbcm"])
+@pytest.mark.parametrize("rule", few(["npae", "gpoe", "grbcm"]))
 def test_sites_that_die_one_after_the_other(tmp_path: Path, folder: Path, rule: str) -> None:
     last = last_round(tmp_path, folder, gp__aggregation=rule)
     lost = {COAST: last, HILLS: last + 1, PLAIN: last + 2}
@@ -465,8 +466,8 @@ def test_without_any_answer_the_run_ends(tmp_path: Path, folder: Path) -> None:
     assert "0 of 4 sites answered, min-sites is 1" in found.refusal
 
 
-@pytest.mark.parametrize("changes", [{}, EXACT, {"gp__gate": "dnn"}, {"gp__aggregation": "grbcm"}])
-@pytest.mark.parametrize("first", [2, 3, 4])
+@pytest.mark.parametrize("changes", few([{}, EXACT, {"gp__gate": "dnn"}, {"gp__aggregation": "grbcm"}], 2))
+@pytest.mark.parametrize("first", few([2, 3, 4], 2))
 def test_a_site_that_dies_while_hyperparameters_are_searched(
     tmp_path: Path, folder: Path, changes: dict[str, Any], first: int
 ) -> None:

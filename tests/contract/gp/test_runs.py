@@ -53,6 +53,7 @@ from tests.support.gp_sites import (
     write_world,
 )
 from tests.support.grid import prediction_config
+from tests.support.parameters import few
 from tests.support.runs import outcome_of
 
 EXACT = {"gp__covariance": "inputs"}
@@ -182,7 +183,7 @@ def test_a_search_that_is_cut_short_is_told(tmp_path: Path, folder: Path) -> Non
     assert note.startswith("the search for the hyperparameters still made progress after 1 asks")
 
 
-@pytest.mark.parametrize("kernel", ["matern52", "se + linear"])
+@pytest.mark.parametrize("kernel", few(["matern52", "se + linear"]))
 def test_other_kernels_are_carried_to_every_site(tmp_path: Path, folder: Path, kernel: str) -> None:
     found = predict(own_data_config(tmp_path, folder, gp__kernel=kernel))
     kinds: list[type[Any]] = [Survey, Evaluate, Predict]
@@ -208,7 +209,7 @@ def test_predictions_are_those_of_one_place(tmp_path: Path, folder: Path, rule: 
     assert_close(found, expected_of(found, rule))
 
 
-@pytest.mark.parametrize("rule", ["npae", "rbcm", "grbcm"])
+@pytest.mark.parametrize("rule", few(["npae", "rbcm", "grbcm"]))
 @pytest.mark.parametrize("gate", ["gaussian", "dnn", "ggm"])
 def test_so_they_are_of_the_experts_that_other_gates_choose(tmp_path: Path, folder: Path, rule: str, gate: str) -> None:
     exact = EXACT if rule == "npae" else {}
@@ -351,9 +352,8 @@ def test_a_site_of_many_rows_predicts_from_the_nearest(tmp_path: Path) -> None:
     frame = soundings(400)
     parts = {"coast": frame[:320], "delta": frame[320:360], "hills": frame[360:]}
     folder = write_files(tmp_path / "files", parts)
-    settings = own_data_config(
-        tmp_path / "now", folder, gp__max_expert_rows=100, gp__local=60, gp__answers=1, gp__landmarks=128
-    )
+    half = {"gp__experts": "0.5", "gp__answers": 1, "gp__landmarks": 128}
+    settings = own_data_config(tmp_path / "now", folder, gp__max_expert_rows=100, gp__local=60, **half)
     found = predict(settings, 3)
     assert sorted(found.arrays["expert_rows"].tolist()) == [40, 40, 320]
     large = int(np.argmax(found.arrays["expert_rows"]))
@@ -373,7 +373,7 @@ def test_a_site_of_many_rows_predicts_from_the_nearest(tmp_path: Path) -> None:
     assert found.metrics["smse"] < 0.1
     later = predict(
         again_with(
-            own_data_config(tmp_path / "later", folder, gp__answers=1, gp__landmarks=128),
+            own_data_config(tmp_path / "later", folder, **half),
             found.path,
             folder / "_test.csv",
         ),
@@ -392,8 +392,8 @@ def again_with(settings: dict[str, Any], results: Path, points: Path) -> dict[st
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, EXACT, {"gp__gate": "dnn", "gp__gate_rounds": 5}, {"gp__gate": "ggm"}, {"gp__aggregation": "grbcm"},
-     {"gp__max_expert_rows": 20}],
+    few([{}, EXACT, {"gp__gate": "dnn", "gp__gate_rounds": 5}, {"gp__gate": "ggm"}, {"gp__aggregation": "grbcm"},
+     {"gp__max_expert_rows": 20}], 3),
 )  # fmt: skip
 def test_a_saved_model_predicts_again_without_learning(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
     learning = {"gp__gate_rounds", "gp__max_expert_rows"}
@@ -604,7 +604,7 @@ def test_it_suggests_where_to_measure_next(tmp_path: Path, folder: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {**EXACT, "gp__gate": "dnn", "gp__gate_rounds": 3}, {"gp__aggregation": "grbcm"}]
+    "changes", few([{}, {**EXACT, "gp__gate": "dnn", "gp__gate_rounds": 3}, {"gp__aggregation": "grbcm"}], 2)
 )
 def test_real_sites_say_what_simulated_ones_do(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
     """All that is learned is equal to the bit; real sites round their predictions to a fraction of the deviation."""

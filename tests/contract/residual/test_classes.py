@@ -11,6 +11,7 @@ import pytest
 
 from server.results import load
 from tests.support.grid import prediction_config
+from tests.support.parameters import few
 from tests.support.residual_sites import (
     COLUMNS,
     customers,
@@ -33,7 +34,7 @@ def patients(k: int, n: int = 300) -> pd.DataFrame:
     return people.assign(y=np.array(["mild", "none", "severe"])[grade])
 
 
-@pytest.mark.parametrize("algorithm", ["boosted", "bins"])
+@pytest.mark.parametrize("algorithm", few(["boosted", "bins"]))
 def test_the_center_and_a_site_learn_the_same_classes(tmp_path: Path, algorithm: str) -> None:
     """Equal to the bit; and the stored models predict the same rows alike, with probabilities."""
     people = patients(3 if algorithm == "boosted" else 2)

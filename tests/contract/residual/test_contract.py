@@ -12,6 +12,7 @@ import pytest
 from server.results import load
 from tests.support.contract import Recording, StrategyContract
 from tests.support.grid import prediction_config
+from tests.support.parameters import few
 from tests.support.residual_sites import COLUMNS, customers, own_data_config, write_world
 from tests.support.runs import Nodes, make_grid, outcome_of, run, run_over
 from tests.support.tampering import silent
@@ -73,7 +74,7 @@ class TestMetaBoosting(Contract):
 class Sealed(Contract):
     """What crosses is other bytes in every run; what comes out is the same."""
 
-    @pytest.mark.parametrize("kind", ["name", "dtype", "finite"])
+    @pytest.mark.parametrize("kind", few(["finite", "name", "dtype"]))
     def test_poisoned_answers_are_refused(self, tmp_path: Path, recording: Recording, kind: str, extent: str) -> None:
         """The shapes of what is sealed are for who opens it to check (tests/trust/test_residual_sealed.py)."""
         super().test_poisoned_answers_are_refused(tmp_path, recording, kind, extent)
@@ -107,7 +108,7 @@ class TestRingFromASite(Sealed):
     settings = {"residual__topology": "ring", "residual__stop": "held-out"}  # noqa: RUF012
 
 
-@pytest.mark.parametrize("contract", [TestHolder, TestRing, TestRingFromASite])
+@pytest.mark.parametrize("contract", few([TestHolder, TestRing, TestRingFromASite]))
 def test_sealed_bodies_are_other_bytes_in_every_run(tmp_path: Path, contract: type[Contract]) -> None:
     bodies = []
     for turn in ("first", "second"):

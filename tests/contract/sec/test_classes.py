@@ -11,6 +11,8 @@ import pytest
 from consilience.predict.interface import RequestError
 from consilience.predict.new_rows import predict_file
 from numerics.shared.classification import classification_scores
+from numerics.shared.classifiers import probabilities_of
+from protocols.models import decode_model
 from server.results import load
 from tests.support.runs import outcome_of, run
 from tests.support.sec_sites import deployed_sites, own_data_config, write_files
@@ -54,6 +56,12 @@ def test_sites_of_one_relation_find_each_other_and_predict_together(tmp_path: Pa
     assert report.metrics["n_classes"] == 3
     assert report.metrics["log_loss_cluster"] < report.metrics["log_loss_all"]
     assert arrays["confusion"].sum() == arrays["reliability"][0].sum() == len(test) * len(GROUPS)
+    models = [decode_model(arrays[f"model_{place}"], len(arrays[f"classes_{place}"])) for place in range(len(GROUPS))]
+    places = [arrays[f"classes_{place}"] for place in range(len(GROUPS))]
+    x, y = test[list("abc")].to_numpy(), np.searchsorted(CLASSES, test["y"])
+    alone = probabilities_of(models, x, places, len(CLASSES), arrays["n"].astype(float).tolist())
+    losses = [classification_scores(p, y)["log_loss"].value for p in alone]
+    assert report.metrics["log_loss_test_alone"] == pytest.approx(np.mean(losses))
 
     test.to_csv(tmp_path / "new.csv", index=False)
     told = predict_file(path, str(tmp_path / "new.csv"), [f"cluster={labels[0]}"])

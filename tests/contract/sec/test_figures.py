@@ -12,6 +12,7 @@ import pytest
 from server.results import load
 from tests.support.figure_checks import alt_text, assert_drawn
 from tests.support.grid import config
+from tests.support.parameters import few
 from tests.support.runs import run_with_grid
 from tests.support.sec_sites import write_sites
 
@@ -24,7 +25,7 @@ def _no_warnings() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(("method", "names"), [("eigengap", []), ("gap", ["gap"])])
+@pytest.mark.parametrize(("method", "names"), few([("eigengap", []), ("gap", ["gap"])]))
 def test_figures_of_a_run_on_own_data(tmp_path: Path, method: str, names: list[str]) -> None:
     folder = write_sites(tmp_path / "labs", [0, 1, 0, 1, 0])
     settings = config(

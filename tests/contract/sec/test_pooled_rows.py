@@ -51,7 +51,7 @@ def test_the_center_tests_and_predicts_later_by_the_same_models(tmp_path: Path, 
     new.to_csv(tmp_path / "new.csv", index=False)
     told = predict_file(path, str(tmp_path / "new.csv")).columns
     for row in report.table:
-        model = model_in(arrays[f"retrained_{row['cluster']}"].tobytes())
+        model = model_in(arrays[f"pool_model_{row['cluster']}"].tobytes())
         predictions = model.predict(new[list("abc")].to_numpy())
         np.testing.assert_allclose(told[f"cluster_{row['cluster']}"], predictions, rtol=1e-12)
         assert row["mse_test_cluster"] == pytest.approx(np.mean((predictions - new["y"]) ** 2), rel=1e-9)
@@ -68,19 +68,19 @@ def test_rows_leave_the_sites_that_allow_it_and_count_by_one_model(tmp_path: Pat
     settings, nodes = deployed(tmp_path, folder, ["lab-0", "lab-1", "lab-2"])
     path = run(settings, nodes)
     report, arrays = load(path)
-    assert arrays["rows_pooled"].tolist() == [True, True, True, False, False]
-    assert "retrained_1" not in arrays, "the rows of one site are no pool"
+    assert arrays["pool_member"].tolist() == [True, True, True, False, False]
+    assert "pool_model_1" not in arrays, "the rows of one site are no pool"
     [note] = [note for note in report.notes if "kept the rows" in note]
     assert note.startswith("lab-3, lab-4: kept the rows (allow-pooling is not set there)")
     told = pd.read_csv(tmp_path / "home" / "lab-4" / "collaborators.csv", keep_default_na=False)
-    assert told["rows_pooled"].tolist() == ["yes", "yes", ""]
-    assert "rows_pooled" not in pd.read_csv(tmp_path / "home" / "lab-3" / "collaborators.csv")
+    assert told["pool_member"].tolist() == ["yes", "yes", ""]
+    assert "pool_member" not in pd.read_csv(tmp_path / "home" / "lab-3" / "collaborators.csv")
     for name in ("lab-0", "lab-2", "lab-4"):
-        assert (tmp_path / "home" / name / "pooled.skops").read_bytes() == arrays["retrained_0"].tobytes()
+        assert (tmp_path / "home" / name / "pooled.skops").read_bytes() == arrays["pool_model_0"].tobytes()
     # By eq. (5), with the weight of both for the model of their rows.
     new = draw_rows(0, 30, 7)
     x = new[list("abc")].to_numpy()
-    models = [model_in(arrays[name].tobytes()) for name in ("retrained_0", "model_4")]
+    models = [model_in(arrays[name].tobytes()) for name in ("pool_model_0", "model_4")]
     w = arrays["weights"][[0, 2, 4]]
     expected = np.average([model.predict(x) for model in models], axis=0, weights=[w[:2].sum(), w[2]])
     new.to_csv(tmp_path / "new.csv", index=False)
@@ -115,8 +115,8 @@ def test_a_newcomer_sends_no_row_and_gets_the_model_of_its_cluster(tmp_path: Pat
     settings, nodes = deployed(tmp_path, folder, NAMES, **chosen)
     _, arrays = load(run(settings, nodes))
     assert arrays["newcomer"].tolist() == [False, False, False, True, True]
-    assert arrays["rows_pooled"].tolist() == [True, False, True, False, False]  # lab-1 is alone in its cluster
+    assert arrays["pool_member"].tolist() == [True, False, True, False, False]  # lab-1 is alone in its cluster
     told = pd.read_csv(tmp_path / "home" / "lab-4" / "collaborators.csv", keep_default_na=False)
-    assert dict(zip(told["learner"], told["rows_pooled"], strict=True)) == {"lab-0": "yes", "lab-2": "yes", "lab-4": ""}
-    assert (tmp_path / "home" / "lab-4" / "pooled.skops").read_bytes() == arrays["retrained_0"].tobytes()
+    assert dict(zip(told["learner"], told["pool_member"], strict=True)) == {"lab-0": "yes", "lab-2": "yes", "lab-4": ""}
+    assert (tmp_path / "home" / "lab-4" / "pooled.skops").read_bytes() == arrays["pool_model_0"].tobytes()
     assert not (tmp_path / "home" / "lab-3" / "pooled.skops").exists()

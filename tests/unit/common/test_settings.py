@@ -9,20 +9,8 @@ from typing import Any, Literal
 import pytest
 from flwr.common.config import parse_config_args
 
-from common.settings import (
-    NOT_EMPTY,
-    Allowed,
-    ConfigError,
-    SettingError,
-    Settings,
-    absolute,
-    at_least,
-    below,
-    between,
-    one_of,
-    setting,
-    to_toml,
-)
+from common.settings import ConfigError, SettingError, Settings, absolute, setting, to_toml
+from common.value_ranges import NOT_EMPTY, ValueRange, at_least, below, between, one_of
 
 
 @dataclass(frozen=True)
@@ -119,7 +107,7 @@ def test_a_right_value_is_returned_in_its_type() -> None:
         (NOT_EMPTY, ["a"], [""], "not empty"),
     ],
 )
-def test_ranges(allowed: Allowed, right: list[Any], wrong: list[Any], words: str) -> None:
+def test_ranges(allowed: ValueRange, right: list[Any], wrong: list[Any], words: str) -> None:
     assert all(allowed.test(value) for value in right)
     assert not any(allowed.test(value) for value in wrong)
     assert allowed.words == words

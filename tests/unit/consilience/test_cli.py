@@ -23,7 +23,7 @@ from consilience.commands.run import how_to_resume
 from consilience.flower_programs import LaunchError, environment
 from consilience.flower_run import flwr_arguments, parse_status
 from consilience.outcome import Outcome
-from consilience.processes import Interrupted
+from consilience.processes import Interruption
 from consilience.run_log import Transcript, round_of
 from consilience.run_request import RunRequest, simulated_run
 from protocols import registry
@@ -135,6 +135,15 @@ def test_the_flwr_command_is_the_one_a_user_would_type():
         *("--run-config", 'scenario="bc3e-wine" bc3e.max-rounds=5'),
         *("--federation-config", "num-supernodes=20 client-resources-num-cpus=1"),
     ]
+
+
+@pytest.mark.parametrize(("scenario", "one"), [("bc3e-wine", True), ("sec-simulation1", False)])
+def test_one_process_of_flowers_engine_answers_quick_asks(scenario, one, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    request = simulated_run([], {"scenario": scenario}, None, 60.0)
+    assert flwr_arguments(".", request)[-1].endswith(" init-args-num-cpus=1") == one
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:6379")  # a cluster has the cores that it has
+    assert "init-args" not in flwr_arguments(".", request)[-1]
 
 
 def test_the_environment_installs_and_sends_nothing(monkeypatch):
@@ -282,7 +291,7 @@ def test_shells_can_complete_the_command():
     assert "--show-completion" in result.stdout
 
 
-@pytest.mark.parametrize(("error", "code"), [(Interrupted(2), 130), (Interrupted(15), 143), (LaunchError("no"), 1)])
+@pytest.mark.parametrize(("error", "code"), [(Interruption(2), 130), (Interruption(15), 143), (LaunchError("no"), 1)])
 def test_the_exit_code_says_what_ended_the_run(monkeypatch, error, code):
     def run(*_args):
         raise error

@@ -99,6 +99,12 @@ def test_what_cannot_be_used_is_one_sentence(ask: Any, message: str) -> None:
 # --- Data -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("given", [{"sites": 0}, {"sites": 2.5}, {"workers": "2"}, {"workers": 0}])
+def test_numbers_of_sites_and_workers_are_whole(given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"(sites|workers) is a whole number of at least 1, not "):
+        cs.run("bc3e-wine", **given)
+
+
 def data_of(data: Any, sites: int | None = None) -> tuple[str, list[list[float]], PythonRequest]:
     """What the key `data` is set to, the column x of every site in order, and the request, which keeps the rows."""
     made = request(cs.SEC(), data=data, sites=sites)
@@ -114,6 +120,13 @@ def test_frames_by_site() -> None:
     assert columns == [[2.0, 3.0, 5.0], [1.0, 2.0, 4.0]]
     assert data_of(dict(FRAMES))[0] == text, "equal data, equal name"
     assert made.tables.keys() == {"data"}
+
+
+def test_tables_of_arrow_and_an_index_that_is_a_column_too() -> None:
+    pa = pytest.importorskip("pyarrow")
+    arrow = {name: pa.Table.from_pandas(frame) for name, frame in FRAMES.items()}
+    indexed = {name: frame.set_index("x", drop=False) for name, frame in FRAMES.items()}
+    assert data_of(arrow)[1] == data_of(indexed)[1] == data_of(FRAMES)[1]
 
 
 def test_a_list_of_columns_by_name() -> None:
@@ -150,9 +163,11 @@ def test_functions() -> None:
         ({}, "data must be rows by site"),
         (3, "not int"),
         ({"the north": FRAME}, "'the north' is no site's name"),
+        ({"north": FRAME.to_numpy(), "south": FRAME.to_numpy()}, "north: rows are .*, not ndarray"),
+        ({"north": FRAME.to_dict("records")}, "north: rows are .*, not list"),
         ({"north": FRAME, "south": 3}, "south: rows are a DataFrame, columns by name, or a path"),
         ({"north": FRAME.iloc[:1]}, "north: has one row"),
-        ({"north": FRAME.rename(columns={"x": 1})}, "north: column 1 is named 1"),
+        ({"north": FRAME.rename(columns={"x": 1})}, r"north: column 1 is named 1; .* frame.columns.map\(str\)"),
         (lambda config: FRAME, "say for how many sites with sites="),
         (lambda place, n_sites: FRAME, "say for how many sites with sites="),
     ],

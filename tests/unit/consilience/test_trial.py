@@ -11,6 +11,7 @@ import pytest
 from clients.data import DataError
 from consilience.trial import Trial
 from protocols.registry import RegistryError
+from server.preflight import preflight
 
 
 @pytest.fixture
@@ -37,6 +38,7 @@ def test_messy_rows_of_the_same_columns(wards: Path) -> None:
     assert trial.protocol == "sec"
     assert trial.settings == {
         "target": "y",
+        "group": "patient_id",
         "categories": "sex=f|m",
         "missing": "impute",
         "features": "age sex=* dose",
@@ -47,9 +49,23 @@ def test_messy_rows_of_the_same_columns(wards: Path) -> None:
         "left out: 'copy' is nearly the target",
         "left out: 'device' is constant",
         "also: coreset",
-        "several rows",
     ):
         assert words in text
+
+
+def test_categories_in_other_words_and_all_files_with_gaps_in_the_outcome(wards: Path) -> None:
+    for name, words in (("north", {}), ("south", {"f": "female", "m": "male"})):
+        path = wards / f"{name}.csv"
+        rows = pd.read_csv(path, sep=None, engine="python").replace({"sex": words})
+        rows.loc[3, "y"] = np.nan
+        rows.to_csv(path, index=False)
+    trial = Trial.of(wards)
+    assert any("'f' and 'm' at north, 'female' and 'male' at south" in line for line in trial.lines)
+    settings = {"protocol": trial.protocol, "data": str(wards), **trial.settings}
+    plan = preflight({**settings, "group": "", "features": "age dose copy"})
+    assert all("1 of" in note and "cells filled with the median" in note for note in plan.prepared)
+    for words in ("copy of the target", "several rows"):
+        assert any(words in each for each in plan.cautions)
 
 
 def test_a_protocol_may_be_named(wards: Path) -> None:

@@ -85,7 +85,11 @@ def test_a_scenario_of_gp_draws_its_rows_and_points_again(tmp_path: Path) -> Non
         ("bc3e", {"sec__join": "/6"}, "sec.join: the run that from names is one of bc3e; leave it out"),
         ("gp", {}, 'a prediction of gp needs data="FILE", the points to predict at'),
         ("gp", {"data": "/a", "gp__queries": "/b"}, "data and gp.queries both name the file of the points to predict"),
-        ("coreset", {}, "from: what coreset has learned is at the fusion center, and no site need answer; type:"),
+        (
+            "coreset",
+            {},
+            "from: what coreset has learned is at the fusion center, and no site need answer: type consilience",
+        ),
         ("fedavg", {}, "from: results of fedavg cannot predict"),
     ],
 )

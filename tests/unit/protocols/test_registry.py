@@ -45,7 +45,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from common import settings
-from common.settings import at_least, setting
+from common.settings import setting
+from common.value_ranges import at_least
 from protocols.settings import ProtocolSettings
 
 

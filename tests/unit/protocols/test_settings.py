@@ -178,6 +178,12 @@ def test_gp_number_of_experts(settings: dict[str, Any], M: int, K: int) -> None:
     assert gp.Settings(**settings).K(M) == K
 
 
+def test_gp_asks_all_experts_where_sites_have_rows_in_the_same_places_unless_a_number_is_set() -> None:
+    assert gp.Settings().K(10, between=0.05) == 10
+    assert gp.Settings.of({"gp.experts": ""}).K(10, between=0.9) == 5
+    assert gp.Settings(experts="0.5").K(10, between=0.05) == 5
+
+
 def test_gp_ways_of_covariances() -> None:
     assert (gp.Settings().sketched, gp.Settings().disclosed) == (True, False)
     assert (gp.Settings(covariance="inputs").sketched, gp.Settings(covariance="inputs").disclosed) == (False, True)

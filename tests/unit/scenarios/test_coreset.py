@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numerics.coreset.grouped_rows import BLOCK_ROWS, GroupedRows
 from scenarios import registry
 from scenarios.coreset import synthetic
-from scenarios.coreset.common import Pooled, derived_metrics
+from scenarios.coreset.common import PooledRows, derived_metrics
 from scenarios.coreset.split import SPLITS, group_edges
 from scenarios.registry import ScenarioError
 from tests.support.data_files import N_ROWS, tables
@@ -30,11 +30,11 @@ def shards_of(name: str, config: registry.Config, seed: int = 0, n_sites: int = 
     return registry.find(name).shards(config, seed, n_sites)
 
 
-def read(points: GroupedRows) -> Pooled:
+def read(points: GroupedRows) -> PooledRows:
     """All rows of a shard, in memory."""
     blocks = list(points.blocks())
     x = np.concatenate([block.x for block in blocks])
-    return Pooled(x, np.concatenate([block.group for block in blocks]), blocks[-1].group_names, points.features)
+    return PooledRows(x, np.concatenate([block.group for block in blocks]), blocks[-1].group_names, points.features)
 
 
 def entities(points: GroupedRows) -> np.ndarray:

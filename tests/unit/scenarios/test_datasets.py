@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 from scipy.io import savemat
 
-from scenarios.datasets import DATA_SETS, DATA_VARIABLE, DataSet, load, locate
+from scenarios.data_set import DATA_VARIABLE, DataSet
+from scenarios.datasets import DATA_SETS, load, locate
 from scenarios.registry import ScenarioError
 from scenarios.tables import Table
 from tests.support.data_files import N_ROWS, N_TEST, SHARED, SONGS, ct_table, needs, tables

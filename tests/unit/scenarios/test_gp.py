@@ -11,7 +11,7 @@ import pytest
 from numerics.gp.measurements import Measurements
 from scenarios import registry
 from scenarios.gp import baselines, cells, synthetic
-from scenarios.gp.common import Pooled
+from scenarios.gp.common import PooledRows
 from scenarios.registry import ScenarioError
 from tests.support.data_files import tables
 from tests.support.documentation import ROOT
@@ -227,6 +227,6 @@ def test_rows_that_are_drawn_choose_the_hyperparameters_of_many(monkeypatch: pyt
 
 
 def test_pooled_rows_are_read_only() -> None:
-    pooled = Pooled(np.ones((2, 1)), np.ones(2), np.ones((2, 1)), np.ones(2), ("x",), (0, 0))
+    pooled = PooledRows(np.ones((2, 1)), np.ones(2), np.ones((2, 1)), np.ones(2), ("x",), (0, 0))
     with pytest.raises(ValueError, match="read-only"):
         pooled.x[0] = 2.0

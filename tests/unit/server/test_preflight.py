@@ -16,7 +16,8 @@ import pandas as pd
 import pytest
 
 from protocols.settings import run_keys
-from scenarios.datasets import DATA_SETS, DATA_VARIABLE
+from scenarios.data_set import DATA_VARIABLE
+from scenarios.datasets import DATA_SETS
 from server.preflight import REFUSALS, preflight
 from tests.support.documentation import ROOT
 
@@ -61,12 +62,31 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     good = written(tmp_path / "good", north=frame(), south=frame(), west=frame())
     no_iron = written(tmp_path / "no iron", north=frame(), south=frame(iron=None, iorn=frame()["iron"]), west=frame())
     no_level = written(tmp_path / "no level", north=frame(), south=frame(level=None), west=frame(level=None))
+    halves = written(tmp_path / "halves", north=frame(), south=frame(level=None, iron=None), west=frame(level=None))
+    longer = written(tmp_path / "longer", north=frame(), south=frame(level=None)[:-2])
+    others = written(
+        tmp_path / "others", north=frame(), south=frame(level=None, patient=[f"q{row}" for row in range(N)])
+    )
+    few = written(tmp_path / "few", north=frame(), south=frame(), _test=frame(iron=None))
     text = written(tmp_path / "text", north=frame(), south=frame(), west=frame(iron=["low"] * N))
     cells = written(
         tmp_path / "cells", north=frame(iron=["", *range(1, N)]), south=frame(), west=frame(iron=[1e99] * N)
     )
     no_test = written(tmp_path / "no test", north=frame(), south=frame(), _test=frame(level=None))
-    folders = {"good": good, "no_test": no_test, "no_iron": no_iron, "no_level": no_level, "text": text, "cells": cells}
+    low = frame(iron=["low"] * N)
+    folders = {
+        "texts": written(tmp_path / "texts", north=low, south=low, west=frame()),
+        "halves": halves,
+        "longer": longer,
+        "others": others,
+        "few": few,
+        "good": good,
+        "no_test": no_test,
+        "no_iron": no_iron,
+        "no_level": no_level,
+        "text": text,
+        "cells": cells,
+    }
     return SimpleNamespace(**folders)
 
 
@@ -199,6 +219,10 @@ MESSAGES = {
         {"protocol": "coreset", "data": "{text}", "sensitive": "sex"},
         "west.csv: column 'iron' holds text, and numbers in the others; all need the same columns as north.csv",
     ),
+    "an input is a number in one file only": (
+        {"protocol": "coreset", "data": "{texts}", "sensitive": "sex"},
+        "west.csv: column 'iron' holds numbers, and text in the others; all need the same columns as north.csv",
+    ),
     "a cell cannot be used": (
         {"protocol": "gp", "data": "{cells}", "target": "level"},
         "north: line 2, column 'iron': is empty; fill it, or set missing=impute; west: line 2, column 'iron': is",
@@ -218,6 +242,42 @@ MESSAGES = {
     "a run to join is not there": (
         {"protocol": "sec", "data": "{good}", "target": "level", "sec.join": "results/sec-own-data/99"},
         "there is no results directory ",
+    ),
+    "the center's test rows lack an input": (
+        {"protocol": "sec", "data": "{few}", "target": "level"},
+        "the test file has no column of numbers 'iron', an input",
+    ),
+    "the points to predict at lack an input": (
+        {"protocol": "gp", "data": "{few}", "target": "level"},
+        "the file of query points has no column of numbers 'iron', an input",
+    ),
+    "a candidate cannot predict the target": (
+        {"protocol": "sec", "data": "{good}", "target": "sex", "sec.candidates": "ridge"},
+        "configuration: ridge predicts no classes; there are: rf, ",
+    ),
+    "no site has class labels": (
+        {"protocol": "bc3e", "data": "{good}", "classes": "pred_*"},
+        "configuration: no site has a column of class labels (classes='pred_*'): name them in classes, or set",
+    ),
+    "several sites hold the outcome": (
+        {"protocol": "residual", "data": "{good}", "target": "level", "id": "patient"},
+        "configuration: 3 sites hold the outcome 'level' (north.csv, south.csv, west.csv), and one may",
+    ),
+    "no `id`, and the numbers of rows differ": (
+        {"protocol": "residual", "data": "{longer}", "target": "level"},
+        "configuration: entities go by row, and the numbers of rows differ (north 12, south 10): set id to the column",
+    ),
+    "sites without a common entity": (
+        {"protocol": "residual", "data": "{others}", "target": "level", "id": "patient"},
+        "configuration: no entity is common to all of north, south: is 'patient' the same column, written alike",
+    ),
+    "groups of single rows": (
+        {"protocol": "coreset", "data": "{good}", "sensitive": "patient"},
+        "configuration: no group of sensitive='patient' has 5 rows at a site (coreset.min-weight), the largest 1",
+    ),
+    "more clusters than points": (
+        {"protocol": "coreset", "data": "{good}", "sensitive": "sex", "coreset.k": 8},
+        "configuration: 36 rows cannot form coreset.k=8 clusters of points that stand for 5 rows each",
     ),
     "the output directory is a file": (
         {"scenario": "bc3e-wine", "output-dir": "file"},
@@ -248,7 +308,7 @@ MESSAGES = {
     ),
     "`from` names a run of which the center predicts": (
         {"scenario": "predict", "from": "results/sec-own-data/7"},
-        "is at the fusion center, and no site need answer; type: consilience predict",
+        "is at the fusion center, and no site need answer: type consilience predict",
     ),
 }
 """By what is wrong: the settings, and the beginning or part of the message."""
@@ -273,18 +333,50 @@ def test_what_is_wrong_is_one_sentence(what: str, world: SimpleNamespace, tmp_pa
     [
         ({"scenario": "bc3e-wine"}, 2),
         ({"scenario": "sec-simulation1"}, 20),
-        ({"protocol": "bc3e", "data": "{good}", "id": "patient", "truth": "class_a"}, 3),
+        ({"protocol": "bc3e", "data": "{good}", "id": "patient", "truth": "sex", "ordinal": "sex=F<M"}, 3),
         ({"protocol": "gp", "data": "{good}", "target": "level"}, 3),
         ({"protocol": "gp", "data": "{no_iron}", "target": "level", "features": "age"}, 3),
         ({"protocol": "residual", "data": "{no_level}", "target": "level", "id": "patient"}, 3),
-        ({"protocol": "residual", "data": "{no_iron}", "target": "level", "features": "iron age"}, 3),
-        ({"protocol": "coreset", "data": "{good}", "sensitive": "sex"}, 3),
+        ({"protocol": "residual", "data": "{halves}", "target": "level", "features": "iron age"}, 3),
+        ({"protocol": "coreset", "data": "{good}", "sensitive": "sex", "coreset.k": 2}, 3),
     ],
 )
 def test_what_is_right_is_a_plan(settings: Mapping[str, Any], n_sites: int, world: SimpleNamespace) -> None:
-    plan = preflight({key: value.format(**vars(world)) for key, value in settings.items()})
+    given = {key: value.format(**vars(world)) if isinstance(value, str) else value for key, value in settings.items()}
+    plan = preflight(given)
     assert plan.n_sites == n_sites
     assert plan.config.keys() == run_keys().keys()
+
+
+def test_what_is_not_used_is_said_before_the_run(world: SimpleNamespace) -> None:
+    good = {"protocol": "gp", "data": world.good, "target": "level"}
+    unused = "not used, since they hold no numbers: {} (categories makes numbers of texts; features names truth values)"
+    assert preflight(good).notes == (unused.format("'patient', 'sex'"),)
+    assert preflight({**good, "id": "patient", "categories": "sex=F|M"}).notes == ()
+    assert preflight({**good, "features": "age iron"}).notes == ()
+    labels = {"protocol": "bc3e", "data": world.good, "truth": "sex", "ordinal": "sex=F<M"}
+    assert preflight(labels).notes == ()
+
+
+def test_whole_numbers_that_are_taken_for_classes_are_said_before_the_run(tmp_path: Path) -> None:
+    stages = frame(level=[row % 4 for row in range(N)])
+    data = written(tmp_path / "stages", north=stages, south=stages)
+    settings = {"protocol": "sec", "data": data, "target": "level", "features": "age iron"}
+    said = "the whole numbers of 'level' are taken for classes; if they are amounts, set task=regression"
+    assert preflight(settings).notes == (said,)
+    assert preflight({**settings, "task": "regression"}).notes == ()
+    assert preflight({**settings, "target": "class_a"}).notes == ()
+    assert preflight({**settings, "target": "sex"}).notes == ()
+
+
+def test_rows_that_go_by_number_are_said_before_the_run(world: SimpleNamespace) -> None:
+    settings = {"protocol": "residual", "data": world.no_level, "target": "level", "features": "age"}
+    by_number = (
+        "entities are matched by row number, which must be the same at every site: set id if a column names them"
+    )
+    assert preflight(settings).notes == (by_number,)
+    assert preflight({**settings, "id": "patient"}).notes == ()
+    assert preflight({**settings, "residual.align": "row-order"}).notes == ()
 
 
 def test_text_far_below_is_no_difference(tmp_path: Path) -> None:
@@ -364,7 +456,7 @@ def test_a_name_server_that_does_not_answer_is_not_waited_for(
         raise OSError
 
     monkeypatch.setattr("urllib.request.urlopen", wait)
-    monkeypatch.setattr("scenarios.datasets._OPENML_SECONDS", 0.01)
+    monkeypatch.setattr("scenarios.data_set._OPENML_SECONDS", 0.01)
     with pytest.raises(REFUSALS, match=r"OpenML \(TimeoutError: no answer within 0\.01 s\)"):
         preflight({"scenario": "sec-grid"})
     never.set()

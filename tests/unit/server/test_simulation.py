@@ -12,6 +12,8 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from consilience.local_engine.grid import LocalGrid, contexts_of, node_configs
 from server.simulation import start_processes
+from strategies.errors import FusionError
+from strategies.exchange import wait_for_nodes
 
 
 class InMemoryGrid(LocalGrid):
@@ -38,6 +40,11 @@ def test_a_simulation_gets_a_message_a_core(n_sites: int) -> None:
     start_processes(grid, 5.0)
     assert grid.pushed == ["query.start"] * min(n_sites, os.cpu_count() or 1)
     assert all(not context.state for context in grid.contexts.values())
+
+
+def test_a_simulation_with_fewer_sites_than_wanted_ends_at_once() -> None:
+    with pytest.raises(FusionError, match="min-sites is 4, and there are 3 sites: they would not suffice"):
+        wait_for_nodes(InMemoryGrid(3), 4, 600.0)
 
 
 def test_another_grid_gets_none() -> None:

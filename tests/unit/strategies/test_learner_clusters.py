@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from protocols.sec.payloads import Fitted
+from protocols.sec.payloads import FittedModel
 from protocols.sec.settings import Settings
 from strategies.sec.learner_clusters import LearnerClusters, cluster_learners
 from strategies.sec.learners import Learners, arrays_of
@@ -16,7 +16,7 @@ NEW = ("anna", "dora", "gina")
 
 
 def learners_of(names: list[str], newcomers: tuple[str, ...]) -> Learners:
-    profile = Fitted("lr", 1.0, 0.1, 20, ("x",), np.zeros(3, np.uint8), np.zeros(0), np.zeros((0, 0)))
+    profile = FittedModel("lr", 1.0, 0.1, 20, ("x",), np.zeros(3, np.uint8), np.zeros(0), np.zeros((0, 0)))
     return Learners.of(dict.fromkeys(names, profile), newcomers, {})
 
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from protocols.models import encode_model
-from protocols.sec.payloads import Fitted
+from protocols.sec.payloads import FittedModel
 from strategies.sec.learners import Learners
 from strategies.sec.mixtures import partners_of, predict_by_cluster
 
@@ -28,7 +28,7 @@ def learners() -> Learners:
         columns = np.column_stack([x, slope * x])
         centered = columns - columns.mean(axis=0)
         model = encode_model(LinearRegression().fit(x, slope * x[:, 0]))
-        profiles[name] = Fitted("lr", 1.0, 0.1, len(x), ("x",), model, columns.mean(axis=0), centered.T @ centered)
+        profiles[name] = FittedModel("lr", 1.0, 0.1, len(x), ("x",), model, columns.mean(axis=0), centered.T @ centered)
     return Learners.of(profiles, ("dora",), {})
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from clients.data import DataError, Table, read_table
 from clients.data import blocks as blocks_module
 from clients.data.blocks import Blocks, open_blocks
-from clients.data.table import cell_name
+from clients.data.column_selection import cell_name
 from tests.support.examples import examples
 from tests.support.parameters import few
 

@@ -20,7 +20,7 @@ from hypothesis.extra import numpy as arrays
 import clients.data.cache as cache_module
 from clients import shards
 from clients.data.cache import FOLDER, MOST_KEPT, ShardCache
-from clients.data.stored import StoredError, Writer, read_about, read_shard
+from clients.data.shard_files import StoredError, Writer, read_about, read_shard
 from clients.digest import digest_of
 from numerics.bc3e.ensemble import Ensemble
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock

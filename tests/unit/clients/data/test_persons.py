@@ -21,8 +21,9 @@ from numerics.gp.nearest_rows import NearestRows
 from numerics.gp.radial_kernels import SquaredExponential
 from numerics.sec.left_out import leave_out
 from numerics.sec.selection import SelectionError, draw_splits, select
+from numerics.shared.candidates import parse_candidates
 from numerics.shared.folds import draw_folds, draw_kinds, rows_that_hold
-from numerics.shared.regressors import fit, parse_candidates
+from numerics.shared.regressors import fit
 
 N, VISITS = 60, 3
 PERSON = np.random.default_rng(3).permutation(np.repeat(np.arange(N // VISITS), VISITS))

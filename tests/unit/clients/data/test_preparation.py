@@ -11,8 +11,9 @@ from clients.bc3e.shard import open_shard
 from clients.data import DataError, Table, load, read_table
 from clients.data.advice import advice_lines
 from clients.data.blocks import open_blocks
+from clients.data.cells import number_of
 from clients.data.inspection import suggested_categories, warnings_about
-from clients.data.preparation import filled, number_of, prepare, prepare_new_rows
+from clients.data.preparation import filled, prepare, prepare_new_rows
 
 MESSY = """subject#,age,income,sex,dose,y
 1,45 y,"1,234.5",f,2.5,10
@@ -123,7 +124,7 @@ def test_labels_that_are_text_get_the_numbers_that_all_sites_agreed_on(tmp_path:
     }
     assert labels.truth is not None
     assert labels.truth.tolist() == [0, 0, 1]
-    with pytest.raises(DataError, match=r"name classes in order, as in ordinal='class_a=no<yes'"):
+    with pytest.raises(DataError, match=r"which label is 0, 1, ..., as in ordinal='class_a=sick<well'"):
         open_shard({**config, "ordinal": ""})
     with pytest.raises(DataError, match="missing is for columns of numbers, and these data are labels; leave it out"):
         open_shard({**config, "missing": "impute"})

@@ -20,7 +20,7 @@ from clients.residual.methods import MethodError, fit_method, parse_method, pred
 from clients.residual.model_store import SavedModel, dump, load_agent, restore, save_agent
 from clients.site import Site
 from common.skops_import import skops_io
-from numerics.shared.regressors import METHODS
+from numerics.shared.candidates import METHODS
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask
 from tests.support.parameters import few

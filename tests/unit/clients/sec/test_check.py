@@ -13,7 +13,7 @@ from clients.data import DataError, read_table
 from clients.sec.check import describe
 from clients.sec.shard import rows_of
 from consilience import cli
-from numerics.shared.regressors import ROW_MODELS
+from numerics.shared.candidates import ROW_MODELS
 from tests.support.sec_sites import draw_rows
 
 RUNNER = CliRunner()

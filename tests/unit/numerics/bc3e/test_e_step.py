@@ -12,19 +12,9 @@ from hypothesis import strategies as st
 from scipy.special import psi
 
 import numerics.bc3e.e_step as variational
-from numerics.bc3e.e_step import (
-    Contribution,
-    EStepSettings,
-    add_alpha,
-    center_part,
-    cold_start,
-    converged,
-    dirichlet_bound,
-    e_step,
-    shares,
-    votes,
-)
+from numerics.bc3e.e_step import Contribution, EStepSettings, cold_start, e_step, shares, votes
 from numerics.bc3e.ensemble import Ensemble, Labels, n_values
+from numerics.bc3e.gamma import add_alpha, center_part, converged, dirichlet_bound
 from numerics.bc3e.grid import from_grid
 from numerics.bc3e.m_step import maximize_alpha, maximize_beta, smoothing_bound
 from numerics.bc3e.responsibilities import likelihood_table
@@ -279,13 +269,13 @@ def test_shares_do_not_depend_on_blocks(block: int, monkeypatch: pytest.MonkeyPa
     world = draw(12, n=33, missing=0.2, soft=0.5)
     tables = {name: likelihood_table(beta) for name, beta in world.beta.items()}
     labels = world.ensemble.classifiers, world.ensemble.clusterings
-    share, mass, bound = shares(tables, *labels, psi(cold(world)), BITS)
+    share, sums = shares(tables, *labels, psi(cold(world)), BITS)
     monkeypatch.setattr(variational, "BLOCK", block)
-    again, masses, same = shares(tables, *labels, psi(cold(world)), BITS)
+    again, same = shares(tables, *labels, psi(cold(world)), BITS)
     np.testing.assert_array_equal(share, again)
-    for name, table in mass.items():
-        np.testing.assert_array_equal(table, masses[name])
-    assert bound == same
+    for name, table in sums.mass.items():
+        np.testing.assert_array_equal(table, same.mass[name])
+    assert sums.bound == same.bound
 
 
 @examples(50)
@@ -345,9 +335,9 @@ def test_a_sweep_over_shared_instances_is_the_sweep_of_the_e_step(world: World, 
     for site in range(n_sites):
         classifiers = dict(list(ensemble.classifiers.items())[site::n_sites])
         clusterings = dict(list(ensemble.clusterings.items())[site::n_sites])
-        share, mass, part = shares(tables, classifiers, clusterings, psi(gamma), BITS)
-        total, cluster_bound = total + share, cluster_bound + part
-        for name, table in mass.items():
+        share, part = shares(tables, classifiers, clusterings, psi(gamma), BITS)
+        total, cluster_bound = total + share, cluster_bound + part.bound
+        for name, table in part.mass.items():
             np.testing.assert_array_equal(table, sums.mass[name])
     updated = add_alpha(world.alpha, total, BITS)
     np.testing.assert_array_equal(updated, expected)

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
+from numerics.bc3e.e_step import EStepSettings, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble
+from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import MIN_BITS
 from numerics.bc3e.limits import private_limits, shared_limits
 from numerics.bc3e.responsibilities import likelihood_table
@@ -54,10 +55,10 @@ def test_sweeps_over_shared_instances_keep_the_limits(seed: int, tiny: float, so
     ensemble, beta = draw(seed, tiny, soft)
     log_weights = np.random.default_rng(seed).uniform(least, 10.0, (3, 25))
     tables = {name: likelihood_table(table) for name, table in beta.items()}
-    _, mass, bound = shares(tables, ensemble.classifiers, ensemble.clusterings, log_weights, MIN_BITS)
+    _, sums = shares(tables, ensemble.classifiers, ensemble.clusterings, log_weights, MIN_BITS)
     limits = shared_limits(3, 25, len(ensemble.clusterings), MIN_BITS)
-    assert limits.bound[0] <= bound <= limits.bound[1]
-    for table in mass.values():
+    assert limits.bound[0] <= sums.bound <= limits.bound[1]
+    for table in sums.mass.values():
         assert table.sum() <= limits.mass * (1 + table.size / 2.0**MIN_BITS)
 
 

@@ -10,23 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import psi
 
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
+from numerics.bc3e.e_step import EStepSettings, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble
+from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import from_grid
 from numerics.bc3e.limits import private_limits
 from numerics.bc3e.m_step import maximize_alpha
 from numerics.bc3e.reliability import (
-    FOLLOWS,
+    GAINS,
     PRIOR_LABELS,
-    association,
     class_evidence,
     class_probabilities,
     class_responsibilities,
     confusion_of,
     draws_of,
     first_table,
+    gain,
     least_evidence,
     maximize_table,
+    mean_gain,
     prior_bound,
     prior_counts,
     table_names,
@@ -118,10 +120,10 @@ def test_a_sweep_over_shared_instances_adds_no_votes_and_has_the_masses() -> Non
     log_weights = psi(np.random.default_rng(0).uniform(0.5, 4.0, (K, ensemble.n)))
     evidence = class_evidence(rates, ensemble.classifiers, ensemble.n, K, BITS)
     classes = class_responsibilities(log_weights, evidence, 2, BITS).astype(np.int64)
-    share, mass, _ = shares(rates, ensemble.classifiers, ensemble.clusterings, log_weights, BITS, classes)
-    alone, _, _ = shares(rates, {}, ensemble.clusterings, log_weights, BITS)
+    share, sums = shares(rates, ensemble.classifiers, ensemble.clusterings, log_weights, BITS, classes)
+    alone, _ = shares(rates, {}, ensemble.clusterings, log_weights, BITS)
     np.testing.assert_array_equal(share, alone)
-    assert mass.keys() == tables.keys()
+    assert sums.mass.keys() == tables.keys()
 
 
 def test_a_rater_who_swaps_classes_is_found_and_read_the_other_way_round() -> None:
@@ -159,28 +161,48 @@ def test_rare_labels_of_classifiers_are_withheld_where_their_matrices_are_told()
     assert kept.classifiers["b"] is ensemble.classifiers["b"]
 
 
-def test_association_is_the_corrected_uncertainty_coefficient() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        masses = rng.integers(0, 2**34, (3, 5))
-        masses[:, 2] = 0  # a cluster without a label
-        masses[0, :] *= rng.integers(2)  # a class without mass
-        masses += (np.eye(3, 5, dtype=np.int64) * rng.integers(2**38)) * masses.any(axis=0)
-        expected = float(np.clip(reference.association(from_grid(masses, BITS)), 0, 1))
-        assert association(masses, BITS) == pytest.approx(expected, abs=1e-12)
-    assert association(np.zeros((3, 4), np.int64), BITS) == 0.0
-    assert association(np.array([[5, 7], [0, 0]]), 0) == 0.0
+def crowd(n: int, right: float, follow: float, seed: int = 0) -> Ensemble:
+    """Five raters of three classes; clusters of twice as many, of which so many instances are in their class's."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(3, size=n)
+    labels = {f"r{j}": np.where(rng.random(n) < right, truth, (truth + rng.integers(1, 3, n)) % 3) for j in range(5)}
+    clusters = np.where(rng.random(n) < follow, 2 * truth + rng.integers(2, size=n), rng.integers(6, size=n))
+    return Ensemble(n, labels, {"x": clusters}, truth)
 
 
-def test_clusterings_that_follow_the_classes_need_fewer_draws() -> None:
-    """1000 instances of which 90 % are in their class's cluster, and 1000 in clusters drawn at random."""
-    rng = np.random.default_rng(0)
-    classes = rng.integers(3, size=1000)
-    clusters = np.where(rng.random(1000) < 0.9, classes, rng.integers(3, size=1000))
-    follow, drawn = (np.zeros((3, 3), np.int64) for _ in range(2))
-    np.add.at(follow, (classes, clusters), 1)
-    np.add.at(drawn, (classes, rng.integers(3, size=1000)), 1)
-    assert association(drawn, 0) < 0.01 < FOLLOWS < association(follow, 0)
-    assert draws_of(2, association(follow, 0)) == 2
-    assert draws_of(2, association(drawn, 0)) == 3
-    assert draws_of(0) == 1
+def alone(ensemble: Ensemble) -> tuple[np.ndarray, float]:
+    """Classes of the classifiers alone, and the gain of the clustering."""
+    tables = {name: first_table(name, K, K, 0) for name in map(confusion_of, ensemble.classifiers)}
+    rates = {name: likelihood_table(table) for name, table in (tables | {"x": np.full((K, 6), 1 / 6)}).items()}
+    start = np.ones((K, ensemble.n))
+    settings = EStepSettings(BITS, draws=3, alone=True)
+    classes = np.zeros((K, ensemble.n), np.int64)
+    gamma, sums = e_step(np.ones(K), rates, ensemble.classifiers, ensemble.clusterings, start, settings, 1, classes)
+    step = 2.0**-BITS
+    np.testing.assert_allclose(gamma, 1 + 4 * classes * step, atol=step)
+    return classes.T * step, gain(sums.mass["x"], sums.squares["x"], BITS)
+
+
+@pytest.mark.parametrize(("right", "follow"), [(0.7, 1.0), (0.7, 0.5), (0.6, 0.8), (0.9, 1.0)])
+def test_a_gain_is_what_the_clusters_tell_of_what_the_classifiers_leave_open(right: float, follow: float) -> None:
+    """Estimated without the truth, as of raters of 70 %; with it, tau of the clusters is the square of `follow`."""
+    ensemble = crowd(4000, right, follow)
+    classes, estimated = alone(ensemble)
+    assert estimated == pytest.approx(reference.gain(classes, ensemble.clusterings["x"], 6), abs=1e-6)
+    rho = ((classes - 1 / 3) ** 2).sum(axis=1).mean() / (2 / 3)
+    if right == 0.7:
+        assert estimated == pytest.approx(follow**2 * (1 - rho), abs=0.03)
+    assert 0 < estimated <= 1 - rho + 1e-3
+
+
+def test_a_clustering_that_has_nothing_to_do_with_the_classes_gains_nothing() -> None:
+    assert alone(crowd(600, 0.7, 0.0))[1] == 0.0
+    none = np.zeros((3, 6), np.int64)
+    for mass, squares in ((none, 0), (none + 1, 6), (np.eye(3, 6, dtype=np.int64), 3)):
+        assert gain(mass, squares, 0) == 0.0
+
+
+def test_fewer_draws_where_clusterings_gain_more() -> None:
+    low, high = GAINS
+    assert [draws_of(gains) for gains in ([], [0.0], [low], [low, 0.0], [high], [high, low])] == [1, 3, 2, 2, 1, 2]
+    assert mean_gain([0.0, 0.2, 0.4]) == pytest.approx(0.3)

@@ -13,8 +13,9 @@ from scipy.optimize import linear_sum_assignment, linprog
 
 from numerics.coreset.fairness.assignment import Assignment, fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
-from numerics.coreset.fairness.dual import PriceResponse, Pricing, duals_of, price_points, prices_from, prices_of
+from numerics.coreset.fairness.dual import Pricing, duals_of, prices_from, prices_of
 from numerics.coreset.fairness.flow import balanced_flow, capacitated_flow
+from numerics.coreset.fairness.price_response import PriceResponse, price_points
 from numerics.coreset.fairness.rounding import corrected, corrections_by_site, whole_rows, whole_targets
 from tests.support import reference_coreset as reference
 from tests.support.examples import examples

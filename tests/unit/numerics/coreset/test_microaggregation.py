@@ -127,8 +127,29 @@ def plain_mdav(x: np.ndarray, least: int) -> set[frozenset[int]]:
 
 
 @pytest.mark.parametrize("n", [9, 30, 64])
-def test_single_rows_are_joined_as_by_mdav(n: int) -> None:
+def test_single_rows_are_first_joined_as_by_mdav(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    monkeypatch.setattr(microaggregation, "regroup", lambda *_: None)
     before = drawn(n, seed=n)
     place = microaggregate(before, 4, np.ones(3)).point
     groups = {frozenset(np.flatnonzero(place == each).tolist()) for each in np.unique(place)}
     assert groups == plain_mdav(before.points, 4)
+
+
+@given(st.integers(5, 60), st.integers(2, 6), st.integers(1, 6), st.integers(0, 10**6))
+def test_regrouping_brings_rows_no_farther_from_their_points(n: int, least: int, largest: int, seed: int) -> None:
+    before = drawn(n, seed, largest)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(microaggregation, "regroup", lambda *_: None)
+        first = microaggregate(before, least, np.ones(3))
+    moved = microaggregate(before, least, np.ones(3)).coreset.movement.sum()
+    assert moved <= first.coreset.movement.sum() * (1 + 1e-9)
+
+
+def test_heaps_of_any_size_keep_their_rows_to_themselves() -> None:
+    """MDAV joins what is left of several heaps, which are far apart: 6 to 9 rows are no multiple of 5."""
+    rng = np.random.default_rng(1)
+    heap = rng.permutation(np.repeat(np.arange(20), rng.integers(6, 10, 20)))
+    x = np.stack([100.0 * (heap % 5), 100.0 * (heap // 5)], axis=1) + rng.normal(size=(len(heap), 2))
+    before = WeightedPoints(x, np.ones(len(heap), np.int64), np.zeros(len(heap), np.int64), np.zeros(2))
+    after = microaggregate(before, 5, np.ones(2))
+    assert len(np.unique(np.stack([after.point, heap]), axis=1).T) == 20

@@ -18,11 +18,11 @@ from numerics.gp.gates.network import Adam, Network, from_moments
 from numerics.gp.gates.ranking import best, ranking
 from numerics.gp.moments import ExpertMoments, in_units, join, moments_of, units_of
 from numerics.gp.split import kmeans_parts, split
-from scenarios import datasets
+from scenarios import data_set
 from tests.support.examples import examples
 
 ROOT = Path(__file__).resolve().parents[4]
-SHARED = Path(os.environ.get(datasets.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
+SHARED = Path(os.environ.get(data_set.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
 CONCRETE = SHARED / "concrete.csv.gz"
 
 Rows = tuple[Float64[np.ndarray, "n d"], Float64[np.ndarray, "n"], Int64[np.ndarray, "n"]]

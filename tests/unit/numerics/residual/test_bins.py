@@ -10,7 +10,7 @@ from numerics.residual.bins import ColumnBins, randomized, share_replaced
 from numerics.residual.boosted import finish
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.losses import SquaredError
-from numerics.residual.rules import Split
+from numerics.residual.split import Split
 
 LEVELS = (16, 32, 64)
 

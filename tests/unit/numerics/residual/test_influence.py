@@ -7,7 +7,7 @@ import pytest
 
 from numerics.residual.influence import without_each
 from numerics.residual.linear import combine
-from numerics.residual.rules import Split
+from numerics.residual.split import Split
 
 SPLIT = Split(40, 10, 20)
 

@@ -7,9 +7,10 @@ import pytest
 
 from numerics.residual.linear import combine, direction, step_length
 from numerics.residual.parallel import evaluate, improved_target, quiet_iterations, residual_shares
-from numerics.residual.rules import Rules, Split
+from numerics.residual.rules import Rules
 from numerics.residual.sequential import bar, gains, project, winner
 from numerics.residual.single_round import combine_once
+from numerics.residual.split import Split
 
 RNG = np.random.default_rng(0)
 F, Y = RNG.normal(size=(3, 50)), RNG.normal(size=50)

@@ -11,8 +11,8 @@ from numerics.sec.disclosure import guarded_errors, ranks_and_noise, supported_p
 from numerics.sec.losses import Loss, mixture_weights, right_probabilities
 from numerics.sec.partition_choice import MixtureLosses, choose_partition
 from numerics.sec.selection import leave_out_chosen, select
+from numerics.shared.candidates import CandidateError, parse_candidates
 from numerics.shared.classifiers import class_probabilities
-from numerics.shared.regressors import CandidateError, parse_candidates
 
 LOSS = Loss(2)
 FLOOR = 5

@@ -53,6 +53,21 @@ def test_standard_errors_are_those_of_the_bootstrap(name: str) -> None:
     assert classification_scores(p, y)[name].se == pytest.approx(np.std(again), rel=0.15)
 
 
+def test_the_error_of_an_auc_is_that_of_delong_where_a_class_is_rare() -> None:
+    """DeLong, DeLong and Clarke-Pearson (1988): pairs of rows won, averaged over either class."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([1, 0], [8, 92])
+    p = np.round(rng.random(100) * 0.5 + 0.3 * y, 2)
+    won = (p[:8, np.newaxis] > p[8:]) + 0.5 * (p[:8, np.newaxis] == p[8:])
+    se = np.sqrt(won.mean(axis=1).var() / 8 + won.mean(axis=0).var() / 92)
+    assert auc(np.column_stack([1 - p, p]), y).se == pytest.approx(se)
+
+
+def test_of_equally_good_thresholds_the_nearest_to_one_half_is_chosen() -> None:
+    p = np.array([0.2, 0.3, 0.8, 0.95])
+    assert best_threshold(np.column_stack([1 - p, p]), np.array([0, 1, 0, 1])) == 0.25
+
+
 def test_calibration_error_of_calibrated_probabilities_is_small_and_bins_sum_up() -> None:
     p, y = drawn(3, 20_000)
     assert classification_scores(p, y)["calibration_error"].value < 0.02

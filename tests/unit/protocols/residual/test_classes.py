@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from numerics.residual.losses import LogLoss
-from numerics.residual.rules import Rules, Split
+from numerics.residual.rules import Rules
+from numerics.residual.split import Split
 from numerics.shared.classification import log_losses, scores_in
-from protocols.residual.payloads import Bin, Binned, Compare, Compared, Conclude, Fit, Fitted
+from protocols.residual.payloads import Bin, Compare, Conclude, EntityBins, Fit, FittedValues, PredictionsAlone
 from protocols.residual.plan import Plan
 from protocols.wire.payload import PayloadError
 
@@ -23,13 +24,13 @@ def world(k: int) -> tuple[np.ndarray, np.ndarray]:
     return x, np.clip(np.floor((x[:, 0] + 0.5 * x[:, 1] + 1.5) * k / 3), 0, k - 1)
 
 
-def step(x: np.ndarray, target: np.ndarray) -> Fitted:
+def step(x: np.ndarray, target: np.ndarray) -> FittedValues:
     """Fit every column of targets by the mean in ten groups of one column."""
     groups = np.digitize(x, np.quantile(x, np.linspace(0, 1, 11)[1:-1]))
     n = len(target)
     means = np.stack([np.bincount(groups[:n], each, 10) / np.bincount(groups[:n], minlength=10) for each in target.T])
     fits = means[:, groups].T
-    return Fitted(fits[:n], fits[n:])
+    return FittedValues(fits[:n], fits[n:])
 
 
 @cache  # two tests look at the same plan
@@ -94,10 +95,10 @@ def test_steps_of_balanced_classes_find_the_rare_one() -> None:
 def predicts(p: float, rows: int = 0) -> Any:
     """An agent alone that gives the right class such a probability, for so many rows too few."""
 
-    def answer(name: str, ask: Compare, y: np.ndarray) -> Compared:
+    def answer(name: str, ask: Compare, y: np.ndarray) -> PredictionsAlone:
         values = np.full((N, ask.n_classes), (1 - p) / (ask.n_classes - 1))
         values[np.arange(N), y.astype(int)] = p
-        return Compared(values[: len(ask.target)], values[ask.n_fit : N - rows])
+        return PredictionsAlone(values[: len(ask.target)], values[ask.n_fit : N - rows])
 
     return answer
 
@@ -128,7 +129,7 @@ def test_a_class_that_no_training_row_has_keeps_a_probability() -> None:
     plan = Plan(("a", "b"), y, N_LEARN, Rules(algorithm="bins", n_classes=3, min_leaf=5))
     assert {type(ask) for ask in plan.asks().values()} == {Bin}
     levels = np.array([8], np.uint8)
-    plan.take({name: Binned(bins[:, [j]], levels, 0.0) for j, name in enumerate("ab")})
+    plan.take({name: EntityBins(bins[:, [j]], levels, 0.0) for j, name in enumerate("ab")})
     assert not plan.asks()
     result = plan.result
     assert result is not None

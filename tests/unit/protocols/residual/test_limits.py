@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from numerics.residual.rules import LearningResult, Rules
-from protocols.residual.payloads import Compare, Compared, Fit, Fitted, Show, Tried, Try
+from protocols.residual.payloads import Compare, Fit, FittedValues, PredictionsAlone, Show, TrialFit, Try
 from protocols.residual.plan import Plan
 from protocols.wire.payload import Payload, PayloadError
 from tests.support import reference_residual as reference
@@ -50,22 +50,22 @@ def learned(rules: Rules, lie: Lie | None = None, names: tuple[str, ...] = NAMES
 
     def answer(name: str, ask: Any) -> Payload:
         if isinstance(ask, Show):
-            return Fitted(steps[f"{name} fitted"][:, None], steps[f"{name} held"][:, None])
+            return FittedValues(steps[f"{name} fitted"][:, None], steps[f"{name} held"][:, None])
         if isinstance(ask, Compare):
             fitted, later = step(name, ask.target)
             if not ask.beside:
-                return Compared(fitted[:0, None], later[:, None])
+                return PredictionsAlone(fitted[:0, None], later[:, None])
             judged = step(name, ask.target[: ask.n_fit])[1][: len(fitted) - ask.n_fit]
-            return Compared(fitted[:, None], np.concatenate([judged, later])[:, None])
+            return PredictionsAlone(fitted[:, None], np.concatenate([judged, later])[:, None])
         if isinstance(ask, Fit):
             parts = [step(name, target) for target in ask.target.T]
             scale = ask.add or 1.0
-            return Fitted(scale * np.stack([f for f, _ in parts], 1), scale * np.stack([h for _, h in parts], 1))
+            return FittedValues(scale * np.stack([f for f, _ in parts], 1), scale * np.stack([h for _, h in parts], 1))
         fitted, held = (ask.add * part for part in step(name, ask.residual))
         steps[f"{name} fitted"], steps[f"{name} held"] = fitted, held
         error = float(np.sum((ask.residual - fitted) ** 2))
         below = error < ask.bar
-        return Tried(error, fitted, held) if below else Tried(error, fitted[:0], held[:0])
+        return TrialFit(error, fitted, held) if below else TrialFit(error, fitted[:0], held[:0])
 
     while asks := plan.asks():
         answers = {name: answer(name, ask) for name, ask in asks.items()}
@@ -142,8 +142,8 @@ def test_predictions_beyond_ten_ranges_are_refused(algorithm: str, field: str, f
     far[-1] = factor * np.ptp(y)
     parts = {"fitted": np.zeros((n_fit, 1)), "held": np.zeros((n_held, 1)), field: far[:, None]}
     with pytest.raises(PayloadError, match=f"{field}.*beyond 10 ranges of the outcome"):
-        plan.check(name, ask, Fitted(**parts))
-    plan.check(name, ask, Fitted(**{**parts, field: far[:, None] / abs(factor)}))
+        plan.check(name, ask, FittedValues(**parts))
+    plan.check(name, ask, FittedValues(**{**parts, field: far[:, None] / abs(factor)}))
 
 
 def test_an_error_that_the_predictions_do_not_leave_is_refused() -> None:
@@ -155,23 +155,23 @@ def test_an_error_that_the_predictions_do_not_leave_is_refused() -> None:
     step, held, none = 0.5 * ask.residual, np.zeros(n_held), np.zeros(0)
     left = float(np.sum((ask.residual - step) ** 2))
     power = float(ask.residual @ ask.residual)
-    plan.check("a", ask, Tried(left, step, held))
+    plan.check("a", ask, TrialFit(left, step, held))
     for error in (0.0, 0.9 * left, -1.0):
         with pytest.raises(PayloadError):
-            plan.check("a", ask, Tried(error, step, held))
+            plan.check("a", ask, TrialFit(error, step, held))
     with pytest.raises(PayloadError, match="no prediction leaves"):
-        plan.check("a", ask, Tried(1e6 * power, none, none))
-    answers: dict[str, Payload] = {name: Tried(2 * power, none, none) for name in NAMES}
+        plan.check("a", ask, TrialFit(1e6 * power, none, none))
+    answers: dict[str, Payload] = {name: TrialFit(2 * power, none, none) for name in NAMES}
     unforeseen = Try(
         ask.residual, 0.0, ask.add
     )  # nobody is below this bar: the winner is asked to show its predictions
-    plan.check("c", unforeseen, Tried(left, none, none))
-    plan.take({**answers, "c": Tried(left, none, none)})
+    plan.check("c", unforeseen, TrialFit(left, none, none))
+    plan.take({**answers, "c": TrialFit(left, none, none)})
     show = plan.asks()["c"]
     assert isinstance(show, Show)
-    plan.check("c", show, Fitted(step[:, None], held[:, None]))
+    plan.check("c", show, FittedValues(step[:, None], held[:, None]))
     with pytest.raises(PayloadError, match="another error than the one that was announced"):
-        plan.check("c", show, Fitted(0.1 * step[:, None], held[:, None]))
+        plan.check("c", show, FittedValues(0.1 * step[:, None], held[:, None]))
 
 
 def test_single_precision_is_no_lie() -> None:
@@ -182,7 +182,7 @@ def test_single_precision_is_no_lie() -> None:
     step = (0.3 * residual).astype(np.float32)
     left = residual.astype(np.float64) - step
     held = np.zeros(plan.algorithm.answer_shape("a")[1], np.float32)
-    plan.check("a", Try(residual, ask.bar, 1.0), Tried(float(left @ left), step, held))
+    plan.check("a", Try(residual, ask.bar, 1.0), TrialFit(float(left @ left), step, held))
 
 
 @pytest.mark.parametrize("algorithm", ["boosted", "parallel", "greedy", "sip", "meta-boosting"])
@@ -210,15 +210,15 @@ def test_every_agent_alone_beside_all_together(algorithm: str) -> None:
 def test_a_site_alone_predicts_what_can_be() -> None:
     y = world()[1]
     plan = Plan(NAMES, y, N_LEARN, Rules(algorithm="average", baselines=True))
-    plan.take({name: Fitted(np.zeros((N_LEARN, 1)), np.zeros((N - N_LEARN, 1))) for name in plan.asks()})
+    plan.take({name: FittedValues(np.zeros((N_LEARN, 1)), np.zeros((N - N_LEARN, 1))) for name in plan.asks()})
     asks = plan.asks()
     assert {type(ask) for ask in asks.values()} == {Compare}
     for held in (np.zeros((3, 1)), np.full((N - N_LEARN, 1), 1e6)):
         with pytest.raises(PayloadError):
-            plan.check("a", asks["a"], Compared(np.zeros((0, 1)), held))
+            plan.check("a", asks["a"], PredictionsAlone(np.zeros((0, 1)), held))
     with pytest.raises(PayloadError, match="is not the answer"):
-        plan.check("a", asks["a"], Fitted(np.zeros((N_LEARN, 1)), np.zeros((N - N_LEARN, 1))))
-    plan.take({"b": Compared(np.zeros((0, 1)), np.zeros((N - N_LEARN, 1)))})
+        plan.check("a", asks["a"], FittedValues(np.zeros((N_LEARN, 1)), np.zeros((N - N_LEARN, 1))))
+    plan.take({"b": PredictionsAlone(np.zeros((0, 1)), np.zeros((N - N_LEARN, 1)))})
     plan.asks()
     assert plan.result is not None
     assert plan.result.alone is not None

@@ -10,15 +10,15 @@ import pytest
 from numerics.residual.rules import Rules
 from protocols.residual.payloads import (
     Bin,
-    Binned,
     Compare,
-    Compared,
     Conclude,
-    Concluded,
+    EntityBins,
     Fit,
-    Fitted,
+    FittedValues,
+    PredictionsAlone,
+    Receipt,
     Show,
-    Tried,
+    TrialFit,
     Try,
 )
 from protocols.residual.plan import Plan
@@ -33,7 +33,7 @@ def test_of_equal_agents_greedy_takes_the_first_name() -> None:
     plan = Plan(("a", "b", "c"), y, 8, rules)
     asks = plan.asks()
     errors = {"a": 5.0, "b": 3.0, "c": 3.0}
-    fitted = {name: Tried(errors[name], np.ones(8), np.ones(2)) for name in asks}
+    fitted = {name: TrialFit(errors[name], np.ones(8), np.ones(2)) for name in asks}
     plan.take(fitted)
     assert plan.asks() == {}
     assert plan.result is not None
@@ -57,13 +57,13 @@ def test_the_foreseen_winner_s_predictions_ride_along() -> None:
             if isinstance(ask, Show):
                 shown += 1
                 step = pending[name]
-                answers[name] = Fitted(step[:n, None], step[n:, None])
+                answers[name] = FittedValues(step[:n, None], step[n:, None])
                 continue
             assert isinstance(ask, Try)
             step = pending[name] = ask.add * agents[name](ask.residual)
             error = float(np.sum((ask.residual - step[:n]) ** 2))
             below = error < ask.bar
-            answers[name] = Tried(error, step[:n] if below else step[:0], step[n:] if below else step[:0])
+            answers[name] = TrialFit(error, step[:n] if below else step[:0], step[n:] if below else step[:0])
         tried += any(isinstance(ask, Try) for ask in asks.values())
         algorithm.take(answers)
     assert algorithm.iteration == 20
@@ -85,9 +85,12 @@ def test_sip_ends_when_nobody_answers_any_more() -> None:
 def test_answers_that_do_not_fit_their_ask_are_refused(algorithm: str) -> None:
     plan = Plan(("a", "b"), np.arange(10.0), 8, Rules(algorithm=algorithm, powers=(1.0,), stop="rounds"))
     [name, *_], [ask, *_] = list(plan.asks()), list(plan.asks().values())
-    wrong: list[Payload] = [Fitted(np.zeros((7, 1)), np.zeros((2, 1))), Fitted(np.zeros((8, 2)), np.zeros((2, 2)))]
-    wrong += [Tried(-1.0, np.zeros(8), np.zeros(2)), Tried(1.0, np.zeros(7), np.zeros(2)), Show()]
-    wrong.append(Tried(0.0, np.zeros(0), np.zeros(0)))
+    wrong: list[Payload] = [
+        FittedValues(np.zeros((7, 1)), np.zeros((2, 1))),
+        FittedValues(np.zeros((8, 2)), np.zeros((2, 2))),
+    ]
+    wrong += [TrialFit(-1.0, np.zeros(8), np.zeros(2)), TrialFit(1.0, np.zeros(7), np.zeros(2)), Show()]
+    wrong.append(TrialFit(0.0, np.zeros(0), np.zeros(0)))
     for answer in wrong:
         with pytest.raises(PayloadError):
             plan.check(name, ask, answer)
@@ -103,19 +106,19 @@ def test_a_plan_concludes_with_what_made_the_best_iterate(silent: bool) -> None:
     asks: dict[str, Any] = plan.asks()
     while not any(isinstance(ask, Conclude) for ask in asks.values()):
         answers = {name: agents[name](ask.target[:, 0])[:, None] for name, ask in asks.items() if isinstance(ask, Fit)}
-        plan.take({name: Fitted(each, each[:0]) for name, each in answers.items()})
+        plan.take({name: FittedValues(each, each[:0]) for name, each in answers.items()})
         asks = plan.asks()
     result = plan.result
     assert result is not None
     kept = np.array([agents[name](asks[name].target) for name in "ab"])
     left = y - result.mean - result.beta @ kept
     assert float(left @ left) / 60 == pytest.approx(result.curve[:, 0].min(), rel=1e-9)
-    plan.take({"a": Concluded(True)})
+    plan.take({"a": Receipt(True)})
     assert plan.asks().keys() == {"b"}  # who was silent is asked once more
-    assert plan.unkept == ("b",)
-    plan.take({} if silent else {"b": Concluded(True)})
+    assert plan.without_receipt == ("b",)
+    plan.take({} if silent else {"b": Receipt(True)})
     assert plan.asks() == {}
-    assert plan.unkept == (("b",) if silent else ())
+    assert plan.without_receipt == (("b",) if silent else ())
 
 
 # -- bins -------------------------------------------------------------------------------------------------------------
@@ -123,9 +126,9 @@ def test_a_plan_concludes_with_what_made_the_best_iterate(silent: bool) -> None:
 ROWS = 60
 
 
-def binned(k: int, n: int = ROWS, epsilon: float = 0.0) -> Binned:
+def binned(k: int, n: int = ROWS, epsilon: float = 0.0) -> EntityBins:
     rng = np.random.default_rng(k)
-    return Binned(rng.integers(0, k, size=(n, 2)).astype(np.uint8), np.array([k, k], np.uint8), epsilon)
+    return EntityBins(rng.integers(0, k, size=(n, 2)).astype(np.uint8), np.array([k, k], np.uint8), epsilon)
 
 
 def plan_of_bins(**changes: Any) -> Plan:
@@ -137,18 +140,18 @@ def plan_of_bins(**changes: Any) -> Plan:
     ("answer", "field"),
     [
         (binned(32, n=59), "bins"),
-        (Binned(np.full((ROWS, 1), 32, np.uint8), np.array([32], np.uint8), 0.0), "bins"),
-        (Binned(np.zeros((ROWS, 1), np.uint8), np.array([52], np.uint8), 0.0), "levels"),
-        (Binned(np.zeros((ROWS, 1), np.uint8), np.array([0], np.uint8), 0.0), "levels"),
+        (EntityBins(np.full((ROWS, 1), 32, np.uint8), np.array([32], np.uint8), 0.0), "bins"),
+        (EntityBins(np.zeros((ROWS, 1), np.uint8), np.array([52], np.uint8), 0.0), "levels"),
+        (EntityBins(np.zeros((ROWS, 1), np.uint8), np.array([0], np.uint8), 0.0), "levels"),
         (binned(16, epsilon=-1.0), "epsilon"),
-        (Compared(np.zeros((0, 1)), np.zeros((10, 1))), "payload"),
+        (PredictionsAlone(np.zeros((0, 1)), np.zeros((10, 1))), "payload"),
     ],
 )
 def test_bins_that_cannot_be_are_refused(answer: Payload, field: str) -> None:
     plan = plan_of_bins()
     asks = plan.asks()
     plan.check("a", asks["a"], binned(32))
-    plan.check("a", asks["a"], Binned(np.zeros((0, 0), np.uint8), np.zeros(0, np.uint8), 0.0))
+    plan.check("a", asks["a"], EntityBins(np.zeros((0, 0), np.uint8), np.zeros(0, np.uint8), 0.0))
     with pytest.raises(PayloadError, match=field):
         plan.check("a", asks["a"], answer)
 
@@ -188,18 +191,21 @@ def beside_alone(own: float, step: float) -> Plan:
     y -= y[:300].mean()
     plan = Plan(("a", "b"), y, n_learn, Rules(algorithm="boosted", rounds=1, shrinkage=1.0, baselines=True, keep=True))
     plan.take(
-        {"a": Fitted(y[:300, None] * step, y[300:, None] * step), "b": Fitted(np.zeros((300, 1)), np.zeros((300, 1)))}
+        {
+            "a": FittedValues(y[:300, None] * step, y[300:, None] * step),
+            "b": FittedValues(np.zeros((300, 1)), np.zeros((300, 1))),
+        }
     )
     asks = plan.asks()
     assert {type(ask) for ask in asks.values()} == {Compare}
     assert (asks["a"].n_fit, len(asks["a"].target)) == (300, 400)
     noise = np.random.default_rng(1).normal(size=n)
     alone = {"a": own * y + 0.5 * noise, "b": 0.9 * noise}
-    answers = {name: Compared(each[:n_learn, None], each[300:, None]) for name, each in alone.items()}
+    answers = {name: PredictionsAlone(each[:n_learn, None], each[300:, None]) for name, each in alone.items()}
     for name, answer in answers.items():
         plan.check(name, asks[name], answer)
         with pytest.raises(PayloadError, match="fitted"):
-            plan.check(name, asks[name], Compared(answer.fitted[:0], answer.held))
+            plan.check(name, asks[name], PredictionsAlone(answer.fitted[:0], answer.held))
     plan.take(answers)
     plan.asks()
     return plan

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.bc3e.payloads import Conclude, EStep, Setup, Starts, Statistics, Survey, Sweep, Tally
-from protocols.residual.payloads import Fitted
+from protocols.residual.payloads import FittedValues
 from protocols.wire.message import (
     ENVELOPE,
     Answer,
@@ -359,7 +359,7 @@ def test_a_ledger_line_says_what_each_field_is() -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_a_ledger_line_shows_the_dtype_that_crossed(dtype: str) -> None:
-    parcels = [Parcel("0", Fitted(np.ones((3, 2), dtype), np.ones((0, 2))))]
+    parcels = [Parcel("0", FittedValues(np.ones((3, 2), dtype), np.ones((0, 2))))]
     content = write_answer(Answer("a", 1, 0, parcels))
     _, line = ledger_lines(content, parcels, round_number=1, direction="from_site", site="a")
     assert line["fields"] == {

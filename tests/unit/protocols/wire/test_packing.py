@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import Float64, UInt8
 
-from protocols.residual.payloads import Fitted, Ready, Residual
+from protocols.residual.payloads import FittedValues, Ready, Residual
 from protocols.wire.packing import PACKED, pack, unpack
 from protocols.wire.payload import Payload, PayloadError
 from tests.support.examples import examples
@@ -71,7 +71,7 @@ def test_what_was_packed_comes_out(cls: type[Payload], data: st.DataObject) -> N
 def test_the_same_payload_is_the_same_bytes_whatever_its_memory_layout() -> None:
     plain = np.arange(12.0).reshape(4, 3)
     held = np.zeros((0, 3))
-    packed = {pack(Fitted(values, held)) for values in (plain, np.asfortranarray(plain), plain.astype(">f8"))}
+    packed = {pack(FittedValues(values, held)) for values in (plain, np.asfortranarray(plain), plain.astype(">f8"))}
     assert len(packed) == 1
     assert packed.pop().endswith(plain.astype("<f8").tobytes())
 
@@ -90,9 +90,9 @@ def test_scalars_come_out_bit_for_bit(share: float) -> None:
 
 
 def test_only_what_is_allowed() -> None:
-    error = refusal(pack(Ready()), Residual, Fitted)
+    error = refusal(pack(Ready()), Residual, FittedValues)
     assert (error.payload, error.field) == ("residual.Ready", "title")
-    assert "residual.Residual or residual.Fitted" in error.problem
+    assert "residual.Residual or residual.FittedValues" in error.problem
 
 
 def test_what_breaks_its_contract_is_not_packed() -> None:
@@ -109,10 +109,10 @@ def test_a_header_too_long_is_neither_packed_nor_read() -> None:
 
 
 def test_every_cut_and_every_addition_is_noticed() -> None:
-    data = pack(example(Fitted))
+    data = pack(example(FittedValues))
     for length in range(len(data)):
-        refusal(data[:length], Fitted)
-    assert "1 bytes before" in refusal(data + b"\0", Fitted).problem
+        refusal(data[:length], FittedValues)
+    assert "1 bytes before" in refusal(data + b"\0", FittedValues).problem
 
 
 VECTOR = ["residual", "float64", [2], 16]
@@ -177,14 +177,14 @@ def test_a_scalar_of_another_kind_is_refused(value: bytes) -> None:
 @examples(300)
 @given(data=st.data())
 def test_no_change_of_the_bytes_is_another_error(data: st.DataObject) -> None:
-    packed = bytearray(pack(example(Fitted)))
+    packed = bytearray(pack(example(FittedValues)))
     for _ in range(data.draw(st.integers(1, 4))):
         packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
     try:
-        found = unpack(bytes(packed), Fitted)
+        found = unpack(bytes(packed), FittedValues)
     except PayloadError:
         return
-    assert isinstance(found, Fitted)
+    assert isinstance(found, FittedValues)
 
 
 @given(data=st.binary(max_size=200))

@@ -39,8 +39,8 @@ def test_what_left_the_sites_is_said():
     assert "encrypted" in left("residual", ["residual.Pass"])
     alone = "what their own columns alone predict of the entities"
     assert alone in left("residual", ["residual.Compare"])
-    assert alone in left("residual", ["residual.Lead", "residual.Sealed"], residual__baselines=True)
-    assert alone not in left("residual", ["residual.Lead", "residual.Sealed"], residual__baselines=False)
+    assert alone in left("residual", ["residual.Lead", "residual.SealedAsk"], residual__baselines=True)
+    assert alone not in left("residual", ["residual.Lead", "residual.SealedAsk"], residual__baselines=False)
     assert alone not in left("residual", ["residual.Fit"], residual__baselines=True)
     binned = left("residual", ["residual.Bin"], residual__algorithm="bins")
     assert "in which bin" in binned
@@ -56,7 +56,7 @@ def test_what_left_the_sites_is_said():
     assert "disclosed the inputs" in left("gp", ["gp.Inputs"])
     assert "are predictions at" in left("gp", ["gp.Predict", "gp.Predictions"]), "nothing was learned anew"
     assert left("gp", ["gp.Moments", "gp.Likelihood"]).endswith("and of the output and sums for the hyperparameters.")
-    assert "(masked: only their total" in left("gp", ["gp.Moments", "secure_aggregation.Hidden"])
+    assert "(masked: only their total" in left("gp", ["gp.Moments", "secure_aggregation.MaskedAnswer"])
     assert "to all sites" in left("gp", ["gp.Rows"])
     assert texts("sec", **{"sec.join": "/r/7"})["earlier"].endswith("joined the clusters of an earlier run: /r/7.")
     assert texts("gp", **{"from": "/r/7"})["earlier"].endswith("/r/7.")

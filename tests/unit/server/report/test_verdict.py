@@ -141,7 +141,7 @@ def test_the_report_keeps_the_verdict_with_what_was_compared() -> None:
         ("bc3e", {"bound": -3.0}, "to test the result on: name the column of true classes in truth"),
         ("residual", {"train_mse": 0.1}, "to test the result on: hold rows out (residual.holdout)"),
         ("gp", {"n_queries": 2.0}, "to test the result on: give query points with measured outputs (gp.queries,"),
-        ("gp", {"smse": 0.1}, "How well a site does alone was not measured."),
+        ("gp", {"smse": 0.1}, "How well a site does alone was not measured: that takes 8 query points with"),
         (
             "coreset",
             {"cost": 2.0, "cost_unfair": 1.0},

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from protocols.residual.payloads import Enrolled
+from protocols.residual.payloads import Holdings
 from strategies.errors import FusionError
 from strategies.residual.enrolment import CENTER, Enrolment, EntityKeys, match
 
@@ -24,12 +24,12 @@ def by_row(n: int) -> EntityKeys:
     return EntityKeys(n, np.zeros((0, 2), np.uint64), b"", "")
 
 
-def enrolled(**fields: Any) -> Enrolled:
+def enrolled(**fields: Any) -> Holdings:
     defaults: dict[str, Any] = {
         "n": 3, "keys": np.zeros((0, 2), np.uint64), "check": np.zeros(0, np.uint8), "kind": "", "n_columns": 1,
         "agent": "", "outcome": False, "public_key": np.zeros(0, np.uint8), "split": np.zeros(0, np.uint8),
     }  # fmt: skip
-    return Enrolled(**{**defaults, **fields})
+    return Holdings(**{**defaults, **fields})
 
 
 def test_common_entities_are_in_the_order_of_the_first_site() -> None:
@@ -111,7 +111,7 @@ def test_rows_that_cannot_be_matched(sites: dict[str, EntityKeys], message: str)
         ({"bank": enrolled(n_columns=0, outcome=True)}, "no site has a column to learn from"),
     ],
 )
-def test_sites_that_cannot_learn_together(answers: dict[str, Enrolled], message: str) -> None:
+def test_sites_that_cannot_learn_together(answers: dict[str, Holdings], message: str) -> None:
     with pytest.raises(FusionError) as refused:
         Enrolment.of(answers, None)
     assert str(refused.value) == message

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.settings import Value
+from common.value_ranges import Value
 from strategies.errors import FusionError
 from strategies.residual import Residual, from_config
 from tests.support.grid import config

@@ -1,4 +1,4 @@
-"""What the guards of real sites cost honest users: ``python -m benchmarks.guarded``.
+"""What the guards of real sites cost honest users: ``python -m benchmarks.guard_cost``.
 
 The same drawn worlds are run by simulated sites, which trust the center, and by real sites with the default policy.
 """
@@ -80,7 +80,7 @@ def _measure(world: World, settings: Mapping[str, Any], nodes: int | Sequence[Ma
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print a table."""
-    parser: Any = argparse.ArgumentParser(prog="python -m benchmarks.guarded", description=__doc__.partition(":")[0])
+    parser: Any = argparse.ArgumentParser(prog="python -m benchmarks.guard_cost", description=__doc__.partition(":")[0])
     parser.add_argument("--draws", type=int, default=5)
     options = parser.parse_args(arguments)
     logging.getLogger("flwr").setLevel(logging.CRITICAL)

@@ -1,6 +1,6 @@
 """bc3e from raw tables: rows of three sites, few of them with a class, labeled by `consilience prepare`.
 
-    python -m benchmarks.prepared [--draws 5]
+    python -m benchmarks.preparation [--draws 5]
 
 Each site fits its classifiers to its own labeled rows, all of them label all other rows, and runs of coreset cluster
 them. Beside the ways to combine these labels stands one classifier of all sites' labeled rows, which no site has.

@@ -1,0 +1,78 @@
+"""The stub `settings_classes.pyi`: what a type checker knows of the settings, written from their declarations.
+
+A type checker of a user's script finds the package `consilience` alone. The app's packages have names that anybody may
+use, so a wheel hides them in a folder, and a checkout does not offer them either. ``make keys`` writes the stub.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+from clients.data.preparation import SEPARATORS
+from common.settings import Settings
+from protocols import registry
+from protocols.settings import RunSettings, public_name
+
+STUB = Path(__file__).with_name("settings_classes.pyi")
+
+_NAMED = frozenset({"scenario", "seed", "output_dir", "resume_from", "protocol", "data", "target", "labels", "test"})
+"""Keys of every run that `consilience.run` has as arguments, or does not take."""
+_HEADER = '''"""What a type checker knows of the settings. Written by make keys (consilience/signatures.py)."""
+
+# fmt: off
+# ruff: noqa: E501
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Literal, TypedDict
+
+from common.settings import Settings as _Declared
+from consilience.finished_run import Run
+
+Text = str | float | Sequence[str] | PathLike[str]
+
+class Settings(_Declared): ...
+'''
+_TYPES = {bool: "bool", int: "int", float: "float", str: "Text"}
+
+
+def stub() -> str:
+    """Return the text of the stub.
+
+    Examples
+    --------
+    >>> "class RunKeywords(TypedDict, total=False):" in stub()
+    True
+    """
+    lines = [_HEADER]
+    for protocol in registry.BUILT_IN:
+        cls: type[Settings] = registry.room(protocol, "settings").Settings
+        lines += [f"class {public_name(protocol)}(Settings):", "    def __init__(", "        self,", "        *,"]
+        lines += [f"        {name}: {_written(kind)} = ...," for name, kind in _fields(cls)]
+        lines += ["    ) -> None: ...", *(f"    {name}: {_read(kind)}" for name, kind in _fields(cls)), ""]
+    lines += ["class RunKeywords(TypedDict, total=False):"]
+    special = {"from_": "Run | str | PathLike[str]", **dict.fromkeys(SEPARATORS, "Mapping[str, Sequence[str]] | Text")}
+    lines += [
+        f"    {name}: {special.get(name, _written(kind))}" for name, kind in _fields(RunSettings) if name not in _NAMED
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _fields(cls: type[Settings]) -> Iterator[tuple[str, object]]:
+    hints = typing.get_type_hints(cls)
+    return ((each.name, hints[each.name]) for each in dataclasses.fields(cls) if "setting" in each.metadata)
+
+
+def _written(kind: object) -> str:
+    """Return the type of a value as it is given: numbers, lists of names and paths are taken for text."""
+    return _TYPES[kind] if isinstance(kind, type) else _read(kind)
+
+
+def _read(kind: object) -> str:
+    if isinstance(kind, type):
+        return kind.__name__
+    words = ", ".join(f'"{word}"' for word in typing.get_args(kind))
+    return f"Literal[{words}]"

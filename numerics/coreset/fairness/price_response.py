@@ -1,0 +1,136 @@
+"""Where points go at given prices, and how that changes with the prices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+Prices = Float64[np.ndarray, "H k"]
+_NEAREST, _SMALLEST = 1e-9, 1e-100
+"""Smallest distance for a temperature: relative to the mean of the points, and if all points are at centers."""
+_CHUNK = 262_144
+"""Number of distances of a chunk, which fits into the cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class PriceResponse:
+    """Sums over points at some prices; those of several sites add up.
+
+    Attributes
+    ----------
+    exact : float
+        Sum of ``w_p min_c (d_pc + s_hc)``.
+    masses : ndarray
+        ``(H, k)`` mass of each group at each center.
+    curvature : ndarray
+        ``(H, k, k)`` sum ``sum_p w_p (diag(q_p) - q_p q_p') / T_p`` of each group, with the shares q_p of the centers
+        in point p. At temperature 0 it is 0, and the masses are those of the best centers.
+    sums : ndarray
+        ``(k, d)`` sum ``sum_p w_p q_p x_p`` of the points' coordinates at each center; d is 0 if they were not given.
+    value : float
+        Sum with the smoothed minimum, which is not larger than `exact`. Its derivatives by the prices are `masses` and
+        ``-curvature``. NaN if it is not known: no search needs it.
+
+    Examples
+    --------
+    >>> site = PriceResponse(3.0, np.array([[2.0]]), np.zeros((1, 1, 1)), np.zeros((1, 0)))
+    >>> (site + site).masses
+    array([[4.]])
+    """
+
+    exact: float
+    masses: Float64[np.ndarray, "H k"]
+    curvature: Float64[np.ndarray, "H k k"]
+    sums: Float64[np.ndarray, "k d"]
+    value: float = np.nan
+
+    def __add__(self, other: PriceResponse) -> PriceResponse:
+        return PriceResponse(
+            self.exact + other.exact,
+            self.masses + other.masses,
+            self.curvature + other.curvature,
+            self.sums + other.sums,
+            self.value + other.value,
+        )
+
+
+def price_points(
+    squared: Float64[np.ndarray, "n k"],
+    weights: Int64[np.ndarray, "n"],
+    groups: Int64[np.ndarray, "n"],
+    shift: Prices,
+    temperature: float,
+    x: Float64[np.ndarray, "n d"] | None = None,
+) -> PriceResponse:
+    """Compute the sums over points at some prices.
+
+    Parameters
+    ----------
+    squared : ndarray
+        ``(n, k)`` squared distances of points and centers.
+    weights : ndarray
+        ``(n,)`` not negative.
+    groups : ndarray
+        ``(n,)`` from 0 to below H.
+    shift : ndarray
+        ``(H, k)`` prices, units of squared distance.
+    temperature : float
+        T_p as a share of the median of the point's squared distances; 0 for no smoothing.
+    x : ndarray, optional
+        ``(n, d)`` coordinates to be summed by center.
+
+    Returns
+    -------
+    PriceResponse
+
+    Examples
+    --------
+    A price of 5 at center 0 moves the point to center 1:
+
+    >>> response = price_points(np.array([[1.0, 4.0]]), np.array([2]), np.array([0]), np.array([[5.0, 0.0]]), 0.0)
+    >>> response.exact, response.masses
+    (8.0, array([[0., 2.]]))
+    """
+    H, k = shift.shape
+    rows = max(1, _CHUNK // k)
+    exact = value = 0.0
+    masses, curvature = np.zeros((H, k)), np.zeros((H, k, k))
+    x = np.zeros((len(squared), 0)) if x is None else x
+    sums = np.zeros((k, x.shape[1]))
+    for group in range(H):
+        own = np.flatnonzero(groups == group)
+        for start in range(0, len(own), rows):
+            part = own[start : start + rows]
+            z, w = squared[part] + shift[group], weights[part].astype(np.float64)
+            if temperature > 0:
+                middle = np.partition(squared[part], k // 2, axis=1)[:, k // 2]
+                # The temperature of a point at the location of most centers must be positive, too.
+                T = temperature * np.maximum(middle, max(_NEAREST * float(middle.mean()), _SMALLEST))
+                exact_part, value_part, shares = _smooth(z, w, T)
+                curvature[group] += np.diag((w / T) @ shares) - (shares * (w / T)[:, None]).T @ shares
+            else:
+                shares = np.zeros((len(z), k))
+                nearest = z.argmin(axis=1)
+                shares[np.arange(len(z)), nearest] = 1.0
+                exact_part = value_part = float(w @ z[np.arange(len(z)), nearest])
+            exact, value = exact + exact_part, value + value_part
+            masses[group] += w @ shares
+            if x.shape[1]:
+                sums += shares.T @ (w[:, None] * x[part])
+    return PriceResponse(exact, masses, curvature, sums, value)
+
+
+def _smooth(
+    z: Float64[np.ndarray, "n k"], weights: Float64[np.ndarray, "n"], T: Float64[np.ndarray, "n"]
+) -> tuple[float, float, Float64[np.ndarray, "n k"]]:
+    """Compute both sums of points of one group from their distances plus prices, and overwrite these by the shares."""
+    least = z.min(axis=1)
+    z -= least[:, None]
+    z /= -T[:, None]
+    q = np.exp(z, out=z)
+    norm = q.sum(axis=1)
+    q /= norm[:, None]
+    exact = float(weights @ least)
+    return exact, exact - float((weights * T) @ np.log(norm)), q

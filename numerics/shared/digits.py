@@ -1,0 +1,17 @@
+"""Significant digits: what a site rounds its sums to."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64
+
+
+def rounded(values: Float64[np.ndarray, "n"], digits: int = 3) -> Float64[np.ndarray, "n"]:
+    """Return values with so many significant digits.
+
+    Examples
+    --------
+    >>> rounded(np.array([12345.0, 0.0]))
+    array([12300.,     0.])
+    """
+    return np.array([float(f"{each:.{digits}g}") for each in values.tolist()])
