@@ -66,6 +66,7 @@ class Setting:
 
     Examples
     --------
+    >>> from common.value_ranges import at_least
     >>> seed = Setting("seed", int, 0, "seed of everything random", at_least(0), None, "", False, False, False)
     >>> seed.check(3), seed.range
     (3, '0 or greater')
@@ -155,6 +156,7 @@ def setting(
 
     Examples
     --------
+    >>> from common.value_ranges import at_least
     >>> @dataclasses.dataclass(frozen=True)
     ... class Example(Settings, prefix="example"):
     ...     k: int = setting(10, "number of clusters", at_least(1), unset=0)
@@ -207,6 +209,7 @@ class Settings:
 
         Examples
         --------
+        >>> from common.value_ranges import at_least
         >>> @dataclasses.dataclass(frozen=True)
         ... class Example(Settings, prefix="example"):
         ...     k: int = setting(0, "number of clusters", at_least(0), words="as many as fit")
@@ -226,6 +229,7 @@ class Settings:
 
         Examples
         --------
+        >>> from common.value_ranges import at_least
         >>> @dataclasses.dataclass(frozen=True)
         ... class Example(Settings, prefix="example"):
         ...     k: int = setting(10, "number of clusters", at_least(1), unset=0)

@@ -269,7 +269,7 @@ def check_settings(
     --------
     >>> check_settings("lr", {"seed": 3}, OURS, "a candidate's")
     Traceback (most recent call last):
-    numerics.shared.regressors.SettingsError: lr has no setting 'seed'; it has: copy_X, fit_intercept, positive, tol
+    numerics.shared.candidates.SettingsError: lr has no setting 'seed'; it has: copy_X, fit_intercept, positive, tol
     """
     if not settings:
         return

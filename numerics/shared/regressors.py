@@ -43,6 +43,7 @@ def build(candidate: Candidate, *, standardize: str, min_leaf: int, seed: int) -
 
     Examples
     --------
+    >>> from numerics.shared.candidates import parse_candidates
     >>> [forest] = parse_candidates("rf(max_depth=3)")
     >>> build(forest, standardize="model", min_leaf=5, seed=0).min_samples_leaf
     5
@@ -102,6 +103,7 @@ def fit(
 
     Examples
     --------
+    >>> from numerics.shared.candidates import parse_candidates
     >>> x = np.arange(8.0)[:, np.newaxis]
     >>> model = fit(parse_candidates("lr")[0], x, 3 * x[:, 0], standardize="model", min_leaf=1, seed=0)
     >>> model.coef_.round(6)
