@@ -147,6 +147,11 @@ def _leaving_lines(statistics: _Statistics, roles: Roles, config: Mapping[str, o
         "  once: the number of rows without a point, and the number of points with too few rows, which joined another",
         "  at the end: the number of rows of each group in each cluster, as the fusion center has told them",
     ]
+    if Settings.of(config).alone:
+        lines += [
+            "  once, unless coreset.alone=false: what at most 4000 rows cost in clusters of this site alone, and in",
+            "    joint ones (three sums of three digits)",
+        ]
     if setting(config, "coreset.assignment") == "exact":
         if Settings.of(config).refine:
             lines += [

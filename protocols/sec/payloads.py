@@ -230,7 +230,8 @@ class Predict(Payload, answer=Errors):
 
     A combination predicts ``sum_i weights_i f_i(x) + own f(x) + [1 x] coefficients`` (Ye, Ding and Ghanadan 2022, eq.
     5), plus ``sum_m pool_model_m g_m(x)`` over models g of pooled rows. The combination ``personal`` has no numbers
-    here: the learner mixes the models that it was sent by weights of its own, which never leave it.
+    here: the learner mixes the models that it was sent by weights of its own, which start from `shares` and never leave
+    it.
 
     Attributes
     ----------

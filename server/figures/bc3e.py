@@ -126,11 +126,11 @@ def _accuracies(report: Report) -> list[_Method]:
 def _accuracy(report: Report, methods: list[_Method]) -> Figure:
     means = f", means of {report.config['repetitions']} repetitions" if several(report) else ""
     caption = sentences(
-        "Accuracy (share of the instances with known class) of all together, of the majority vote, and of each"
+        "Accuracy (% of the instances with known class) of all together, of the majority vote, and of each"
         f" classifier alone (of many, the {_MOST} best): {counted(len(report.sites), 'site')}{means}",
         BARS if "accuracy_se" in report.metrics else "",
     )
-    alt = "Accuracy by method: " + ", ".join(f"{each.label} {each.accuracy:.3f}" for each in methods) + "."
+    alt = "Accuracy by method: " + ", ".join(f"{each.label} {100 * each.accuracy:.1f} %" for each in methods) + "."
     image = png(lambda axes: _draw_accuracies(axes, methods), height=1.2 + 0.35 * len(methods))
     return Figure("accuracy", image, caption, alt)
 
@@ -139,12 +139,13 @@ def _draw_accuracies(axes: Axes, methods: list[_Method]) -> None:
     places = np.arange(len(methods))
     for place, (_, value, error) in zip(places, methods, strict=True):
         color, marker = (VERMILION, "s") if place else (BLUE, "o")
-        axes.errorbar(value, place, xerr=error or None, fmt=marker, color=color, capsize=3)
-        axes.annotate(f"{value:.3f}", (value, place), (0, 6), textcoords="offset points", ha="center", fontsize=8)
+        axes.errorbar(100 * value, place, xerr=100 * error or None, fmt=marker, color=color, capsize=3)
+        where = (100 * value, place)
+        axes.annotate(f"{100 * value:.1f}", where, (0, 6), textcoords="offset points", ha="center", fontsize=8)
     axes.set_yticks(places, [plain(each.label) for each in methods])
     axes.set_ylim(len(methods) - 0.5, -0.7)
     axes.margins(x=0.12)
-    axes.set_xlabel("accuracy (share of the instances with known class)")
+    axes.set_xlabel("accuracy (% of the instances with known class)")
 
 
 # -- coverage ---------------------------------------------------------------------------------------------------------

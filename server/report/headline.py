@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,8 +62,11 @@ class Comparison:
     verdict: str
 
 
-def answer(report: Report) -> str:
-    """Return one or two sentences: the run's main number, which way is better, and what it is compared with."""
+def answer(report: Report, beside: Collection[str] = ()) -> str:
+    """Return one or two sentences: the run's main number, which way is better, and what it is compared with.
+
+    Metrics in `beside` are left out of the comparison, where another sentence has them.
+    """
     if table := table_answer(report, _who(report), report_of(report.protocol).answers):
         return table
     chosen = chosen_answer(report)
@@ -75,7 +78,7 @@ def answer(report: Report) -> str:
     verbs = _SINGULAR if len(report.sites) == 1 else _PLURAL
     words = _Words({**values, **verbs, "who": _who(report), "value": value}, report.protocol)
     sentence = chosen.sentence.format_map(words)
-    compared = [_describe(each) for each in comparisons(report)]
+    compared = [_describe(each) for each in comparisons(report) if each.metric not in beside]
     at_0, text = chosen.also_at_0
     also = text if report.metrics.get(at_0) == 0 else chosen.also.format_map(_Words(values, report.protocol))
     return (

@@ -185,7 +185,7 @@ def _answer(report: Report) -> Html:
             compared = joined([compared, paragraph(" ".join(explanations), "small")])
     notes = bullets(report.notes)
     before = Html(f"<h3>Before you use the result</h3>\n{notes}") if notes else Html()
-    return joined([paragraph(unbroken(answer(report)), "answer"), compared, before])
+    return joined([paragraph(unbroken(answer(report, beside)), "answer"), compared, before])
 
 
 def _capital(words: str) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from common.csv_text import csv_text
 from common.grouping import list_names
 from numerics.gp.alone import Difference
+from numerics.gp.calibration import EDGES
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.measurements import INPUT_LIMIT, LIMIT
 from numerics.gp.metrics import coverage, msll, smse
@@ -25,6 +26,8 @@ LEVELS = (0.5, 0.8, 0.95, 0.99)
 """Levels of the prediction intervals whose coverage is reported."""
 _INTERVAL = 0.95
 """Level of the interval in the file of predictions."""
+_NOISY, _FAR, _FAR_ROWS = 0.5, 4.0, 0.005
+"""Share of the outputs' variance, deviations, and share of rows beyond these, from which a note tells of outliers."""
 _UNKNOWN_SHARE = 0.9
 """Share of the prior variance; where more of it is left, the experts know next to nothing."""
 _IRRELEVANT = 100.0
@@ -154,7 +157,34 @@ def _notes_on_fit(model: Model) -> list[str]:
             f"inputs that differ between experts and are the same within each: {_list(between)}; no expert can"
             " estimate the length of such an input, which stays at the start of the search"
         )
-    return notes
+    return notes + ([] if model.registry.robust else note_on_outliers(model.noise, model.residuals))
+
+
+def note_on_outliers(noise: float, counts: Int64[np.ndarray, "50"]) -> list[str]:
+    """Return a note where noise hides the function and some rows lie far beyond it: outliers look like this.
+
+    Parameters
+    ----------
+    noise : float
+        Its variance, in that of all outputs.
+    counts : ndarray
+        Leave-one-out residuals by size.
+
+    Examples
+    --------
+    >>> from numerics.gp.calibration import histogram
+    >>> "5 of 200 rows" in note_on_outliers(0.9, histogram(np.repeat([0.5, 6.0], [195, 5])))[0]
+    True
+    >>> note_on_outliers(0.1, histogram(np.repeat([0.5, 6.0], [195, 5])))
+    []
+    """
+    far, n = int(counts[EDGES[:-1] >= _FAR].sum()), int(counts.sum())
+    if noise < _NOISY or far < _FAR_ROWS * n or not n:
+        return []
+    return [
+        f"{100 * min(noise, 1.0):.0f} % of the variance of the outputs is taken for noise, and {far} of {n} rows lie"
+        f" more than {_FAR:g} of its deviations off: if their outputs are wrong, gp.robust=true may leave them out"
+    ]
 
 
 def _notes_on_sites(outcome: GPOutcome) -> list[str]:

@@ -10,6 +10,8 @@ from protocols.wire.payload import PayloadError
 from strategies.conversation import Check
 from strategies.sec.learners import Learners
 
+_NONE = (0, 0)
+"""Shape of a table that does not apply."""
 _MOST_NOISE = 1e3
 """Largest standard deviation of the noise in a loss: a site of five rows and a million models has one of 500."""
 
@@ -63,16 +65,20 @@ def check_errors(asks: Mapping[str, Predict], learners: Learners) -> Check:
         if len(answer.deviations) != expected or ((answer.deviations < 0) | (answer.deviations > LARGEST_ERROR)).any():
             raise PayloadError(answer.title(), "deviations", f"expected {expected} numbers from 0 to {LARGEST_ERROR:g}")
         scores = answer.scores
-        if scores.size and (not k or scores.shape != (expected, len(SCORES)) or ((scores < 0) & (scores != -1)).any()):
+        right = k and scores.shape == (expected, len(SCORES)) and ((scores >= 0) | (scores == -1)).all()
+        if scores.shape != _NONE and not right:
             raise PayloadError(
                 answer.title(), "scores", f"expected {len(SCORES)} scores of {expected} combinations, or none"
             )
         counts, points = answer.confusion, answer.reliability
-        if counts.size and (counts.shape != (k, k) or (counts < 0).any() or counts.sum() != answer.n_test):
+        right = counts.shape == (k, k) and (counts >= 0).all() and counts.sum() == answer.n_test
+        if counts.shape != _NONE and not right:
             raise PayloadError(
                 answer.title(), "confusion", "is not a count of the held-out rows by true and predicted class"
             )
-        if points.size and (points.shape != (3, BINS) or (points < 0).any() or points[0].sum() != answer.n_test):
+        if points.shape != _NONE and (
+            points.shape != (3, BINS) or (points < 0).any() or points[0].sum() != answer.n_test
+        ):
             raise PayloadError(answer.title(), "reliability", "are not the points of a reliability diagram")
 
     return check
