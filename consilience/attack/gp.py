@@ -384,9 +384,9 @@ def slices(site: AttackedSite) -> Claims:
         d = len(center.moments.features)
         column, part = run % d, run // d
         run += 1
-        found = _slice(center, column, part)
+        readings = _slice(center, column, part)
         n_points += center.n_points
-        for place, output in found:
+        for place, output in readings:
             box = np.full(n_columns, np.nan)
             box[[column, -1]] = place, output
             boxes.append(box)
@@ -401,7 +401,7 @@ def _slice(center: _Center, column: int, part: int) -> list[tuple[float, float]]
     center.set_model(lengths, 1.0, 1e-3)
     grid = np.zeros((int(8 / (2 * length)), len(lengths)))
     grid[:, column] = np.random.default_rng(part).permutation(np.arange(len(grid))) * 2 * length - 4.0
-    found = []
+    readings = []
     for place in np.array_split(grid, len(grid) // 8):
         answer = center.predict(place)
         if answer is None:
@@ -420,8 +420,8 @@ def _slice(center: _Center, column: int, part: int) -> list[tuple[float, float]]
         for each in best[explained.max(axis=1) > _SURE]:
             x = around[each, column] * center.units.scale[column] + center.units.mean[column]
             y = answer.mean[0][each] / np.sqrt(answer.explained[0][each]) * center.units.y_scale + center.units.y_mean
-            found.append((float(x), float(y)))
-    return found
+            readings.append((float(x), float(y)))
+    return readings
 
 
 def _boxes(boxes: list[Float64[np.ndarray, "q"]], site: AttackedSite, notes: list[str]) -> Claims:

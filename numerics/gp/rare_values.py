@@ -48,19 +48,19 @@ def without_rare_inputs(x: Float64[np.ndarray, "n d"], fewest: int) -> Float64[n
     """
     if len(x) < 2 * fewest:
         return x
-    kept, cell = x.copy(), np.zeros(len(x), np.int64)
+    inputs, cell = x.copy(), np.zeros(len(x), np.int64)
     sizes = [np.unique(column, return_counts=True)[1] for column in x.T]
     for j in np.flatnonzero([len(own) <= _MOST_VALUES and 2 * len(own) <= len(x) for own in sizes]).tolist():
         if len(sizes[j]) > 2:
-            kept[:, j] = _joined(kept[:, j], fewest)
+            inputs[:, j] = _joined(inputs[:, j], fewest)
             continue
         for place in range(int(cell.max()) + 1):
             rows = np.flatnonzero(cell == place)
-            kept[rows, j] = _joined(kept[rows, j], fewest)
-        cell = np.unique(np.column_stack([cell, kept[:, j]]), axis=0, return_inverse=True)[1].ravel()
+            inputs[rows, j] = _joined(inputs[rows, j], fewest)
+        cell = np.unique(np.column_stack([cell, inputs[:, j]]), axis=0, return_inverse=True)[1].ravel()
     for j in range(x.shape[1]):
-        kept[:, j] = _without_gaps(kept[:, j], fewest)
-    return x if np.array_equal(kept, x) else kept
+        inputs[:, j] = _without_gaps(inputs[:, j], fewest)
+    return x if np.array_equal(inputs, x) else inputs
 
 
 def _joined(values: Float64[np.ndarray, "m"], fewest: int) -> Float64[np.ndarray, "m"]:
