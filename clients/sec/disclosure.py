@@ -31,6 +31,11 @@ MOST_REPETITIONS = 10
 """Repetitions of a run on a real site's own data: in each of them other models ask about the same rows."""
 
 
+def is_real(site: Site) -> bool:
+    """Whether the rows are a real site's own: neither simulated, nor those of a scenario."""
+    return bool(site.config.get("protocol")) and not site.policy.trusts_center
+
+
 @dataclass(frozen=True)
 class Disclosure:
     """The rules by which errors leave a site. From a site that trusts the center they leave as they are.
@@ -61,7 +66,7 @@ class Disclosure:
     def of(cls, site: Site, rows: RegressionRows) -> Disclosure:
         """Return the rules of a site with these rows."""
         loss = Loss(len(rows.classes))
-        if site.policy.trusts_center:
+        if not is_real(site):
             return cls.of_trusted_center(loss)
         digest = hashlib.sha256()
         for array in (rows.x, rows.y, rows.x_test, rows.y_test):
@@ -154,7 +159,7 @@ def commit_to(site: Site, ask: Select | Exchange | Pool | Predict) -> None:
     SiteFault
         If this ask differs from an earlier one, or is in a repetition beyond `MOST_REPETITIONS`.
     """
-    if not site.policy.trusts_center and (not site.lane.isdecimal() or int(site.lane) >= MOST_REPETITIONS):
+    if is_real(site) and (not site.lane.isdecimal() or int(site.lane) >= MOST_REPETITIONS):
         raise SiteFault(Fault.MALFORMED_ASK, f"a site's own rows are asked about in {MOST_REPETITIONS} repetitions")
     what = type(ask).__name__
     same = site.commitments.keeps("rows", site.seed, ask.standardize) and site.commitments.keeps(

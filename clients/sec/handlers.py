@@ -60,7 +60,7 @@ def select_model(ask: Select, site: Site) -> FittedModel:
             site.memory["own"] = loss.predict(chosen.model, rows.x_test, rows.y_test, rows.n)
             if rows.classes:
                 site.memory["own_probabilities"] = loss.probabilities(chosen.model, rows.x_test, rows.n)
-        if not site.policy.trusts_center:
+        if is_real(site):
             site.memory["fitted"] = loss.predict(chosen.model, rows.x, rows.y, rows.n)
     if left_out is not None:
         site.memory["left_out"] = left_out.predictions
@@ -183,7 +183,7 @@ def _stacking(
 
 def _fitted(site: Site, rows: RegressionRows) -> Float64[np.ndarray, "n"]:
     """Return the own model's predictions of the rows that it learned from; nothing where they are not needed."""
-    if site.policy.trusts_center:
+    if not is_real(site):
         return np.zeros(0)
     if len(site.memory.get("fitted", ())) != rows.n:
         raise SiteFault(Fault.STALE_MEMORY, "the own predictions are not in the memory")

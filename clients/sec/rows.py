@@ -11,17 +11,12 @@ import numpy as np
 from jaxtyping import Int64
 
 from clients.digest import digest_of
-from clients.sec.disclosure import FEWEST_IN_A_CELL
+from clients.sec.disclosure import FEWEST_IN_A_CELL, is_real
 from clients.sec.shard import FEWEST_HELD_OUT, n_held_out, sample_rows
 from clients.site import Site
 from numerics.shared.regression_rows import RegressionRows
 from protocols.sec.payloads import Select
 from protocols.sec.settings import Consents
-
-
-def is_real(site: Site) -> bool:
-    """Whether the rows are a real site's own: neither simulated, nor those of a scenario."""
-    return bool(site.config.get("protocol")) and not site.policy.trusts_center
 
 
 def learner_rows(site: Site, standardize: str) -> RegressionRows:
