@@ -2,14 +2,17 @@
 
 Agents are small trees on columns of their own; nothing crosses a wire. Errors are divided by the variance of the test
 outcomes. FOLDER has ``NAME.csv.gz`` of the real data sets; without it only drawn worlds are measured. Bytes are of
-the arrays in asks and answers of all sites, without envelopes.
+the arrays in asks and answers of all sites, without envelopes. In brackets: draws in which the error is larger than
+that of the best site alone by more than a standard error of their difference. Pooled has scikit-learn's defaults, and
+the trees of the finish.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +21,9 @@ from jaxtyping import Float64
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
 
+from benchmarks.tables import table_head, table_row
 from numerics.residual import boosted
+from numerics.residual.alone import errors_alone
 from numerics.residual.bins import ColumnBins, randomized
 from numerics.residual.chosen_boosting import choose_boosting
 from numerics.residual.columns_and_outcomes import Columns
@@ -36,6 +41,9 @@ METHODS: Mapping[str, tuple[Rules, int | None]] = {
     "half bins": (replace(_BOOSTED, algorithm="bins"), 8),
     "parallel": (Rules(algorithm="parallel"), None),
     "greedy": (Rules(algorithm="greedy", shrinkage=0.1, rounds=300, patience=30, refit=False), None),
+    "sip": (Rules(algorithm="sip", shrinkage=0.1, rounds=300, patience=30, refit=False), None),
+    "meta-linear": (Rules(algorithm="meta-linear"), None),
+    "meta-boosting": (Rules(algorithm="meta-boosting"), None),
 }
 """By name the rules, and the most leaves of an agent's tree. Of "half bins" every other site gives none."""
 LEAF = 40
@@ -44,11 +52,12 @@ LEAF = 40
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Columns of each agent, outcomes, and number of rows to learn from."""
+    """Columns of each agent, outcomes, number of rows to learn from, and what sites alone predict, once known."""
 
     sites: tuple[Columns, ...]
     y: Float64[np.ndarray, "n"]
     n_learn: int
+    alone: dict[str, PredictionsAlone] = field(default_factory=dict)
 
     def of(self, n_learn: int) -> World:
         """Return the world with the first so many rows to learn from, and the same test rows."""
@@ -76,13 +85,20 @@ FRIEDMAN: Mapping[str, tuple[Callable[[Float64[np.ndarray, "n p"]], Float64[np.n
 """By name: function, and number of sites with a column each; those beyond the function's are irrelevant."""
 
 
+LARGE = "16 sites of 100,000 rows"
+
+
 def drawn(name: str, seed: int) -> World:
-    """Draw one of Friedman's functions, with irrelevant agents or not, or a world of interaction between sites only."""
+    """Draw one of Friedman's functions, a world of interaction between sites only, or one of many rows."""
     rng = np.random.default_rng(seed)
     if name == "between":
         x = rng.uniform(-1, 1, size=(3000, 6))
         y = x[:, 0] * x[:, 1] + 2 * x[:, 1] * x[:, 2] + np.sin(3 * x[:, 3] * x[:, 4])
         return dealt(x, y / y.std() + 0.1 * rng.standard_normal(3000), 3, 2000)
+    if name == LARGE:
+        x = rng.standard_normal((100_000, 32))
+        y = np.sin(x).sum(axis=1) + (x[:, ::2] * x[:, 1::2]).sum(axis=1)
+        return dealt(x, y + rng.standard_normal(100_000), 16, 80_000)
     function, p = FRIEDMAN[name]
     x = rng.uniform(size=(2000, p))
     if function is not friedman1:  # ranges of Zheng, Kulkarni and Poor (2010), section V-A
@@ -136,10 +152,11 @@ def site_of(frame: pd.DataFrame) -> Columns:
 
 @dataclass
 class Cost:
-    """Rounds, and bytes of asks and answers of all sites."""
+    """Rounds, bytes of asks and answers of all sites, and processor seconds of the center."""
 
     rounds: int = 0
     n_bytes: int = 0
+    seconds: float = 0.0
 
     def count(self, *payloads: Payload) -> None:
         """Add the arrays of payloads."""
@@ -161,10 +178,10 @@ def least(n_learn: int) -> int:
     return min(boosted.MIN_LEAF, max(5, n_learn // 25))
 
 
-def compared(ask: Compare, x: Float64[np.ndarray, "n p"], leaf: int) -> PredictionsAlone:
+def compared(ask: Compare, x: Float64[np.ndarray, "n p"]) -> PredictionsAlone:
     """Return what a site predicts by boosting of its own columns."""
     n = len(ask.target)
-    chosen = choose_boosting(x[:n], ask.target, ask.n_fit, min_leaf=leaf, seed=0, n_classes=ask.n_classes)
+    chosen = choose_boosting(x[:n], ask.target, ask.n_fit, seed=0, n_classes=ask.n_classes)
     predicted = chosen.predict(x)
     return PredictionsAlone(predicted[:n], np.concatenate([chosen.judged.reshape(n - ask.n_fit, -1), predicted[n:]]))
 
@@ -180,7 +197,9 @@ def learned(world: World, rules: Rules, leaves: int | None, *, half: bool = Fals
         if isinstance(ask, Bin):
             return binned(ask, columns, name, allowed=not (half and int(name) % 2))
         if isinstance(ask, Compare):
-            return compared(ask, columns.x, leaf)
+            if name not in world.alone:
+                world.alone[name] = compared(ask, columns.x)
+            return world.alone[name]
         targets = ask.residual[:, None] if isinstance(ask, Try) else ask.target if isinstance(ask, Fit) else np.zeros(0)
         n, model = len(targets), DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=leaf, random_state=0)
         scale = ask.add or 1.0 if isinstance(ask, Fit | Try) else 1.0
@@ -190,26 +209,46 @@ def learned(world: World, rules: Rules, leaves: int | None, *, half: bool = Fals
             return TrialFit(float(np.sum((targets[:, 0] - fits[:n, 0]) ** 2)), fits[:n, 0], fits[n:, 0])
         return FittedValues(fits[:n], fits[n:])
 
+    started = time.process_time()
     while asks := plan.asks():
+        cost.seconds += time.process_time() - started
         answers = {name: answer(name, ask) for name, ask in asks.items()}
         cost.count(*asks.values(), *answers.values())
+        started = time.process_time()
         plan.take(answers)
         cost.rounds += 1
+    cost.seconds += time.process_time() - started
     return plan, cost
 
 
-def error_of(world: World, rules: Rules, leaves: int | None, *, half: bool = False) -> tuple[float, Cost]:
-    """Return the test error of a plan over the variance, and what it costs."""
-    plan, cost = learned(world, rules, leaves, half=half)
+def measure(world: World, method: str) -> tuple[float, bool, Cost]:
+    """Return a method's error over the variance, whether the best site alone is better, and what the method costs."""
+    rules, leaves = METHODS[method]
+    plan, cost = learned(world, replace(rules, baselines=method == "boosted"), leaves, half=method == "half bins")
     assert plan.result is not None
-    return float(plan.result.curve[plan.result.iteration, 2] / plan.y[world.n_learn :].var()), cost
+    losses = np.square(plan.result.left)
+    alone = errors_alone({"best": min(losses_alone(world), key=np.mean)}, losses).of("best")
+    return float(losses.mean() / world.y[world.n_learn :].var()), bool(alone[1] > alone[2]), cost
 
 
-def boosting(x: Float64[np.ndarray, "n p"], world: World) -> float:
-    """Return the test error of boosting of these columns over the variance."""
-    n, y = world.n_learn, world.y
-    model = HistGradientBoostingRegressor(min_samples_leaf=least(n), random_state=0).fit(x[:n], y[:n])
-    return float(np.mean((y[n:] - model.predict(x[n:])) ** 2) / y[n:].var())
+def losses_alone(world: World) -> list[Float64[np.ndarray, "t"]]:
+    """Return the squared errors of every site alone on the test rows, as a run compares with them."""
+    n, y, n_fit = world.n_learn, world.y, world.n_learn - round(0.25 * world.n_learn)
+    mean, each = y[:n_fit].mean(), []
+    for j, site in enumerate(world.sites):
+        if f"{j:02d}" not in world.alone:
+            world.alone[f"{j:02d}"] = compared(Compare(y[:n] - mean, n_fit), site.x)
+        each.append(np.square(y[n:] - mean - world.alone[f"{j:02d}"].held[-len(y[n:]) :, 0]))
+    return each
+
+
+def pooled(world: World) -> tuple[float, float]:
+    """Return the errors of boosting of all columns over the variance: scikit-learn's defaults, and as in the finish."""
+    n, y, x = world.n_learn, world.y, np.hstack([each.x for each in world.sites])
+    plain = HistGradientBoostingRegressor(min_samples_leaf=least(n), random_state=0).fit(x[:n], y[:n]).predict(x[n:])
+    chosen = choose_boosting(x[:n], y[:n], n - round(0.25 * n), seed=0).predict(x[n:])[:, 0]
+    first, second = (float(np.mean(np.square(y[n:] - each)) / y[n:].var()) for each in (plain, chosen))
+    return first, second
 
 
 def main() -> None:
@@ -219,29 +258,40 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument(
-        "--worlds", nargs="+", choices=[*REAL, *FRIEDMAN, "between"], help="default: all that can be had"
+        "--worlds", nargs="+", choices=[*REAL, *FRIEDMAN, "between", LARGE], help="default: all but the last"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the first draw")
     parser.add_argument("--rows", type=int, default=0, help="rows to learn from; default: those of the world")
     options = parser.parse_args()
-    titles = ["world, sites", "best site alone", "pooled", *options.methods, "rounds", "kB"]
-    print(f"| {' | '.join(titles)} |\n|{' --- |' * len(titles)}")
+    titles = [
+        "world, sites",
+        "best site alone",
+        "pooled",
+        "pooled, as here",
+        *options.methods,
+        "rounds",
+        "kB",
+        "center, s",
+    ]
+    print("\n".join(table_head(titles)), flush=True)
     worlds = [*(REAL if options.folder else ()), *FRIEDMAN, "between"]
     for name in options.worlds or worlds:
         errors: list[list[float]] = []
-        costs: list[list[tuple[int, int]]] = []
+        measures = []
         for seed in range(options.seed, options.seed + options.draws):
             world = measured(options.folder, name, seed) if name in REAL else drawn(name, seed)
             world = world.of(options.rows) if options.rows else world
-            found = [error_of(world, *METHODS[each], half=each == "half bins") for each in options.methods]
-            alone = min(boosting(each.x, world) for each in world.sites)
-            pooled = boosting(np.hstack([each.x for each in world.sites]), world)
-            errors.append([alone, pooled, *(error for error, _ in found)])
-            costs.append([(cost.rounds, cost.n_bytes) for _, cost in found])
-        rounds, n_bytes = np.mean(costs, axis=0).T
-        text = [f"{each:.3f}" for each in np.mean(errors, axis=0)]
-        text += [", ".join(f"{each:.0f}" for each in rounds), ", ".join(f"{each / 1000:.0f}" for each in n_bytes)]
-        print(f"| {name} | {' | '.join(text)} |", flush=True)
+            measures.append([measure(world, method) for method in options.methods])
+            alone = min(each.mean() for each in losses_alone(world)) / world.y[world.n_learn :].var()
+            errors.append([alone, *pooled(world)])
+        shown = [f"{each:.4f}".removeprefix("0") for each in np.mean(errors, axis=0)]
+        costs = []
+        for of_method in zip(*measures, strict=True):
+            mean, n_worse = np.mean([each[0] for each in of_method]), sum(each[1] for each in of_method)
+            shown.append(f"{mean:.4f}".removeprefix("0") + (f" ({n_worse})" if n_worse else ""))
+            costs.append(np.mean([(c.rounds, c.n_bytes / 1000, c.seconds) for _, _, c in of_method], axis=0))
+        columns = [", ".join(f"{each:.0f}" for each in column) for column in np.transpose(costs)]
+        print(table_row([name, *shown, *columns]), flush=True)
 
 
 if __name__ == "__main__":

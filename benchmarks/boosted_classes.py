@@ -19,7 +19,7 @@ from jaxtyping import Float64
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from benchmarks.boosted import METHODS, World, learned, least, site_of
+from benchmarks.boosted import METHODS, World, learned, site_of
 from benchmarks.tables import table_head, table_row
 from numerics.residual.chosen_boosting import choose_boosting
 from numerics.shared.classification import SCORES, classification_scores, scores_in
@@ -63,9 +63,9 @@ def draw(folder: Path, name: str, seed: int) -> tuple[World, int]:
 
 def pooled(world: World, k: int) -> dict[str, dict[str, float]]:
     """Return the scores of boosting of all columns in one place: chosen as at a site, and scikit-learn's defaults."""
-    x, n, leaf = np.hstack([each.x for each in world.sites]), world.n_learn, least(world.n_learn)
+    x, n = np.hstack([each.x for each in world.sites]), world.n_learn
     n_fit = n - round(0.25 * n)
-    chosen = choose_boosting(x[:n], world.y[:n], n_fit, min_leaf=leaf, seed=0, n_classes=k).predict(x[n:])
+    chosen = choose_boosting(x[:n], world.y[:n], n_fit, seed=0, n_classes=k).predict(x[n:])
     plain = HistGradientBoostingClassifier(random_state=0).fit(x[:n], world.y[:n])
     p: Float64[np.ndarray, "t k"] = np.zeros((len(x) - n, k))
     p[:, plain.classes_.astype(int)] = plain.predict_proba(x[n:])
@@ -81,9 +81,9 @@ def measure(folder: Path, name: str, seed: int) -> tuple[dict[str, dict[str, flo
     world, k = draw(folder, name, seed)
     ways: dict[str, dict[str, float]] = {}
     costs = {}
-    for method in ("boosted", "bins 32", "half bins"):
+    for method in ("boosted", "bins 32"):
         rules, leaves = METHODS[method]
-        plan, cost = learned(world, replace(rules, n_classes=k), leaves, half=method == "half bins")
+        plan, cost = learned(world, replace(rules, n_classes=k), leaves)
         result = plan.result
         assert result is not None
         rows = [{each: score.value for each, score in scores_in(row).items()} for row in result.scores]
@@ -100,12 +100,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.boosted_classes")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first draw")
     parser.add_argument("--only", nargs="+", choices=DATA, default=list(DATA))
     options = parser.parse_args()
     print("\n".join(table_head(["data", "prediction", *_SHOWN, "rounds, kB"])), flush=True)
     assert set(_SHOWN) <= set(SCORES)
     for name in options.only:
-        drawn = [measure(options.folder, name, seed) for seed in range(options.draws)]
+        drawn = [measure(options.folder, name, seed) for seed in range(options.seed, options.seed + options.draws)]
         for way in drawn[0][0]:
             values = np.array([[ways[way][score] for score in _SHOWN] for ways, _ in drawn])
             errors = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.zeros(len(_SHOWN))

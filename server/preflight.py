@@ -18,13 +18,14 @@ from clients.data.columns import Tables, check_sites, of_each, read_all, unused_
 from clients.data.preparation import first_rows
 from clients.data.simulated_sites import SimulatedSites, simulated_sites
 from clients.data.source import without_notes
+from clients.data.target import numbers_as_classes
 from common.data_places import GIVEN_IN_PYTHON, shown_place
 from common.grouping import group_messages
 from common.results import PREDICT
 from common.settings import Config, ConfigError, SettingError, did_you_mean
 from protocols import registry
 from protocols.prediction import PredictionError, prediction_of, predicts_new_rows, read_report, resolve
-from protocols.settings import check_libraries, check_sums, check_task, checked, declared, run_keys
+from protocols.settings import check_libraries, check_sums, check_task, checked, declared, run_keys, tasks_of
 from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
 from server.report.data import ResultsError
 from server.report.protocol import report_of
@@ -206,8 +207,8 @@ def check_columns(sites: SimulatedSites, protocol: str, config: Mapping[str, Any
         ready = of_each(tables, lambda table: first_rows(table, config))
         if check:
             check(ready, config)
-        if "features" in report_of(protocol).column_keys:
-            notes[:] = unused_columns(ready, config)
+        unused = unused_columns(ready, config) if "features" in report_of(protocol).column_keys else []
+        notes[:] = [*unused, *numbers_as_classes(ready, config, tasks_of(protocol))]
 
     check_sites(sites, prepared)
     return tuple(notes)
@@ -262,7 +263,8 @@ def _with_advice(plan: RunPlan, sites: SimulatedSites) -> RunPlan:
         return plan
     advice = {name: advice_of(sites.config(place, len(sites.names), config)) for place, name in enumerate(sites.names)}
     prepared = [f"{name}: {'; '.join(each.prepared)}" for name, each in advice.items() if each.prepared]
-    cautions = group_messages((name, line) for name, each in advice.items() for line in each.cautions)
+    by_features = "features" in report_of(plan.protocol).column_keys  # others use the columns that they name
+    cautions = group_messages((name, line) for name, each in advice.items() if by_features for line in each.cautions)
     return replace(plan, prepared=tuple(prepared), cautions=tuple(cautions))
 
 

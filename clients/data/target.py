@@ -203,6 +203,31 @@ def target_lines(table: Table, config: Mapping[str, object], tasks: Collection[s
     return lines
 
 
+def numbers_as_classes(tables: Tables, config: Mapping[str, object], tasks: Collection[str]) -> list[str]:
+    """Say that whole numbers are taken for classes, where the columns alone decide and there are more than two.
+
+    Examples
+    --------
+    >>> numbers_as_classes({"ward": Table("ward", {"stage": np.array([1, 2, 3] * 2)})}, {"target": "stage"}, TASKS)
+    ["the whole numbers of 'stage' are taken for classes; if they are amounts, set task=regression"]
+    """
+    name = setting(config, "target")
+    columns = [table.columns[name] for table in tables.values() if name in table.columns]
+    if not columns or setting(config, "task") not in ("", "auto"):
+        return []
+    classes = all(
+        task_of(table, config, tasks) == "classification" for table in tables.values() if name in table.columns
+    )
+    if not classes or any(cells.dtype.kind not in "iuf" for cells in columns):
+        return []
+    few = len(np.unique(np.concatenate(columns))) <= 2
+    return (
+        []
+        if few
+        else [f"the whole numbers of {name!r} are taken for classes; if they are amounts, set task=regression"]
+    )
+
+
 def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collection[str]) -> None:
     """Refuse targets of which some are amounts and some classes, that have one class together, or that cannot be read.
 

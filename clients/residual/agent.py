@@ -16,7 +16,6 @@ from clients.memory import CONCLUDED
 from clients.residual.methods import MethodError, fit_method, parse_method, predict
 from clients.residual.model_store import dump, restore
 from clients.site import Site
-from numerics.residual import boosted
 from numerics.residual.chosen_boosting import Boosting, choose_boosting
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import MOST_CLASSES, MOST_STEPS
@@ -168,7 +167,7 @@ class Agent:
         SiteFault
             If the numbers do not fit the rows, or are no places of classes.
         """
-        n, leaf = len(target), max(min(self.min_leaf, boosted.MIN_LEAF), self.site.consents.number("min-leaf", 1))
+        n, leaf = len(target), self.site.consents.number("min-leaf", 1)
         if not 0 < n_fit <= n <= len(self.x):
             raise SiteFault(Fault.MALFORMED_ASK, f"{n_fit} of {n} numbers to fit, {len(self.x)} rows were agreed on")
         y = target.astype(np.float64)
@@ -176,9 +175,7 @@ class Agent:
             raise SiteFault(Fault.MALFORMED_ASK, f"the numbers are not places of {n_classes} classes")
         weights = balancing_weights(y.astype(np.int64), n_fit, n_classes) if balanced and n_classes else None
         with single_threaded():
-            return choose_boosting(
-                self.x[:n], y, n_fit, min_leaf=leaf, seed=self._seed, n_classes=n_classes, weights=weights
-            )
+            return choose_boosting(self.x[:n], y, n_fit, seed=0, n_classes=n_classes, weights=weights, min_leaf=leaf)
 
     def _fitted(self, method: Candidate, target: np.ndarray, min_leaf: int) -> BaseEstimator:
         n = len(target)

@@ -7,6 +7,8 @@ residuals. A lying one sends many columns of noise, and the fits reveal the site
   best with the target. Of enough targets every column is the best one for some.
 - A tree of depth 1 splits the rows at one value of one column. Many splits of a column order the rows by its values.
 - A site that allows bins sends the rows' order itself, to one of 64 bins; runs with other rows must not refine it.
+- A site that holds classes reports log losses of rows that the center picks. Before the first step they say how many of
+  these rows have each class; where all have the same, that of each.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from jaxtyping import Bool, Float64
 from consilience.attack.interface import Attack, Claims
 from consilience.attack.site import AttackedSite
 from numerics.residual.columns_and_outcomes import Columns
-from protocols.residual.payloads import Bin, Enrol, EntityBins, Fit, FittedValues, Holdings, Order
+from numerics.residual.rules import FEWEST_ROWS, Rules
+from protocols.residual.payloads import Bin, Enrol, EntityBins, Fit, FittedValues, FusionStep, Holdings, Lead, Order
 
 _MOST_TARGETS = 500
 """Most targets in an ask."""
@@ -181,9 +184,42 @@ def bins(site: AttackedSite) -> Claims:
     return Claims.points(_without_units(ranks), _GUESSED, [f"fewest rows that share their bins of a column: {fewest}"])
 
 
+# -- classes ----------------------------------------------------------------------------------------------------------
+
+
+def classes_of_rows(site: AttackedSite) -> Claims:
+    """The log loss of few test rows before any step tells how many have each class, and whether all have the same."""
+    p, n_same, n_asked, place = site.ranges.shape[1], 0, 0, 0
+    while site.start_run({"residual.align": "row-order"}):
+        enrolled = site.ask(Enrol("x", "row-order", True))
+        if not isinstance(enrolled, Holdings) or len(enrolled.classes) != 2:
+            return Claims.none(p, "the site holds no outcome of two classes, or shares no secret with others")
+        n, name = enrolled.n, site.name
+        order = np.roll(np.arange(n), -place)  # the last ones are test rows
+        place += FEWEST_ROWS
+        site.ask(Order(order, "tree", min_leaf=20, holder=name, names=(name,), public_keys=(enrolled.public_key,)))
+        rules = Rules(algorithm="boosted", rounds=0, n_classes=2)
+        fused = site.ask(Lead((name,), n - FEWEST_ROWS, rules.to_json(), "float64"))
+        if not isinstance(fused, FusionStep):
+            return Claims.none(p, "the site refuses to lead so few test rows")
+        n_asked += FEWEST_ROWS
+        n_same += FEWEST_ROWS * _are_alike(fused.curve[0, 0], fused.curve[0, 2], rules.split(n, n - FEWEST_ROWS).n_fit)
+    return Claims.none(p, f"rows whose class is known, up to the classes' names: {n_same} of {n_asked} test rows")
+
+
+def _are_alike(train: float, test: float, n_fit: int) -> bool:
+    """Return whether test rows with this log loss have the same class; that of the training rows tells its share."""
+    q = (np.arange(1, n_fit) + 0.5) / (n_fit + 1)  # one imaginary row counts for both classes alike
+    shares = np.arange(1, n_fit) / n_fit
+    losses = -shares * np.log(q) - (1 - shares) * np.log(1 - q)
+    own = q[np.argmin(np.abs(losses - train))]
+    return bool(np.isclose(test, -np.log([own, 1 - own]), rtol=1e-9).any())
+
+
 ATTACKS: Mapping[str, Attack] = {
     "single columns": single_columns,
     "order of values": order_of_values,
     "bins": bins,
+    "classes": classes_of_rows,
 }
 """By name (`consilience.attack.interface`)."""

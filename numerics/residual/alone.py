@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
+from numerics.residual.chosen_boosting import is_notable
+
 
 @dataclass(frozen=True, eq=False)
 class Alone:
@@ -39,22 +41,26 @@ _SHARES = (0.0, 0.5, 1.0)
 """Shares of a site's own prediction in the result: none, the mean of both, all."""
 
 
-def best_share(errors: Callable[[float], float]) -> float:
-    """Return the share of a site's own prediction with the least error: 0, a half, or 1; the least if equal.
+def best_share(losses: Callable[[float], Float64[np.ndarray, "m"]], gate: float) -> float:
+    """Return the share of a site's own prediction in the result: the best of 0, a half, and 1.
 
-    With few rows the combination of steps may do worse than one site alone; their mean is often better than both.
+    With few rows the combination of steps may do worse than one site alone; their mean is often better than both. The
+    share is 0 unless the gain is more than chance explains: of many sites one is the best by chance.
 
     Parameters
     ----------
-    errors : Callable
-        Error of rows that the models have not learned from, with such a share.
+    losses : Callable
+        Losses of rows that the models have not learned from, with such a share.
+    gate : float
+        Standard errors that the gain must exceed.
 
     Examples
     --------
-    >>> best_share(lambda share: abs(share - 0.4)), best_share(lambda share: 1.0)
-    (0.5, 0.0)
+    >>> best_share(lambda share: np.array([1.0, 1.1]) * abs(share - 0.4), gate=1.0)
+    0.5
     """
-    return _SHARES[int(np.argmin([errors(share) for share in _SHARES]))]
+    share = min(_SHARES, key=lambda each: losses(each).mean())
+    return share if is_notable(losses(0.0) - losses(share), gate) else 0.0
 
 
 def errors_alone(alone: Mapping[str, Float64[np.ndarray, "m"]], together: Float64[np.ndarray, "m"]) -> Alone:

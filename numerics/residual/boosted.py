@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.residual.agent_combination import AgentCombination
-from numerics.residual.chosen_boosting import choose_boosting
+from numerics.residual.chosen_boosting import choose_boosting, is_notable
 from numerics.residual.losses import LogLoss, Loss
 
 AGENT, MIN_LEAF = "tree(max_leaf_nodes=8)", 20
@@ -66,15 +66,18 @@ def gated_weights(
     array([1., 0.])
     """
     residual = loss.residual(sums)
-    gain = loss.gains(steps, residual, sums, shrinkage)
-    m = gain.shape[1]
-    scatter = gain.std(axis=1, ddof=1) / np.sqrt(m) if m > 1 else np.full(len(steps), np.inf)
-    gate = GATE * min(1.0, m / GATE_ROWS)
-    passed = np.flatnonzero(gain.mean(axis=1) > gate * scatter)
+    passed = np.flatnonzero(
+        is_notable(loss.gains(steps, residual, sums, shrinkage), gate_of(loss.rows_that_judge(sums)))
+    )
     weights = np.zeros(steps.shape[:2])
     if len(passed):
         weights[passed] = shrinkage * loss.combined(steps[passed], residual, sums, max(ridge, RIDGE))
     return weights
+
+
+def gate_of(n_rows: float) -> float:
+    """Return the standard errors that a gain must exceed, by so many rows that judge."""
+    return GATE * min(1.0, n_rows / GATE_ROWS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +101,9 @@ class Finish:
 
 
 def finish(
-    combination: AgentCombination, parts: Float64[np.ndarray, "k n"], loss: Loss, *, min_leaf: int = MIN_LEAF
+    combination: AgentCombination, parts: Float64[np.ndarray, "k n"], loss: Loss, *, min_leaf: int = 1
 ) -> Finish:
-    """Boost trees on the steps, if that lowers the error on the validation rows.
+    """Boost trees on the steps, if that lowers the error on the validation rows by as much as a step has to.
 
     Of amounts the trees fit what the sum of the steps leaves. Of classes they fit the classes, and the sums of the
     steps are columns beside the steps. Trees are fitted to the training rows, and validation rows choose their number
@@ -115,7 +118,7 @@ def finish(
     loss : Loss
         What is lowered, with the outcomes and the use of the rows, some of which are validation rows.
     min_leaf : int
-        Fewest rows in a leaf.
+        Fewest rows in a leaf of any tree.
 
     Examples
     --------
@@ -142,15 +145,17 @@ def finish(
         columns[:n_learn],
         target[:n_learn],
         split.n_fit,
-        min_leaf=min_leaf,
         seed=0,
         n_classes=n_classes,
         weights=weights,
+        steps=not combination.levels,
+        min_leaf=min_leaf,
     )
     judged = chosen.judged if combination.classes else additive[validation] + chosen.judged
-    error = loss.error_of(loss.left(judged, validation), validation)
-    if not error < before.errors[1]:
+    gain = loss.judged_losses(additive[validation]) - loss.judged_losses(judged)
+    if not is_notable(gain, gate_of(split.n_validation)):
         return before
+    error = loss.error_of(loss.left(judged, validation), validation)
     scores = combination.classes and replace(combination.classes, places=tuple(chosen.places.tolist()), n_rows=n_learn)
     finished = replace(combination, model=chosen.model, classes=scores)
     errors = loss.errors(loss.left(finished.predict_columns(parts)))

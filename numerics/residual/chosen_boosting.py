@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 
 from numerics.shared.classes import align_probabilities
 from numerics.shared.classification import log_losses
@@ -16,11 +16,32 @@ from numerics.shared.classifiers import class_probabilities
 if TYPE_CHECKING:  # scikit-learn takes a second to import, and few asks need it
     from sklearn.base import BaseEstimator
 
-LEAVES = (31, 8)
-"""Most leaves of a tree, of which one is chosen: small trees do better where effects add up."""
+
+@dataclass(frozen=True)
+class TreeSize:
+    """Most leaves of a tree, fewest rows in one, and share of the columns, drawn anew, that a split chooses among."""
+
+    leaves: int
+    min_leaf: int
+    share: float
+
+    def settings(self, min_leaf: int) -> dict[str, float]:
+        """Return scikit-learn's settings, with so many rows in a leaf at least."""
+        least = max(self.min_leaf, min_leaf)
+        return {"max_leaf_nodes": self.leaves, "min_samples_leaf": least, "max_features": self.share}
+
+
+LARGE = TreeSize(31, 20, 1.0)
+"""The trees of scikit-learn's defaults."""
+OF_STEPS = (LARGE, TreeSize(8, 20, 1.0))
+"""Sizes for columns that are steps, which agents have fitted to the same rows: with smaller leaves they overfit. Small
+trees do better where effects add up."""
+OF_COLUMNS = (TreeSize(31, 5, 0.5), TreeSize(8, 5, 0.5))
+"""Sizes for columns as they are, or in bins: small leaves find steep places, and a random half of the columns does
+better with few rows (Breiman 2001)."""
 STAGES = (100, 400)
 """Trees that are fitted, and as many as are where the error of validation rows still falls at their end."""
-MOST_FITS = len(LEAVES) * len(STAGES) + 1
+MOST_FITS = (len(OF_COLUMNS) + 1) * len(STAGES) + 1
 """Most fits of a choice."""
 _STILL_FALLS = 0.8
 """Place of the best number among those fitted from which on the error still falls."""
@@ -63,15 +84,16 @@ def choose_boosting(
     y: Float64[np.ndarray, "n"],
     n_fit: int,
     *,
-    min_leaf: int,
     seed: int,
     n_classes: int = 0,
     weights: Float64[np.ndarray, "n"] | None = None,
+    steps: bool = False,
+    min_leaf: int = 1,
 ) -> Boosting:
     """Boost trees on the first rows, choose their size and number by the others, and fit as many to all of them.
 
-    The error is the mean square, or the log loss. Without rows that judge, there are the 100 trees of 31 leaves that
-    scikit-learn fits by default.
+    The error is the mean square, or the log loss. Columns that are no steps get the trees of scikit-learn's defaults
+    only where the error is less by more than a standard error. Without rows that judge there are 100 of those.
 
     Parameters
     ----------
@@ -81,54 +103,87 @@ def choose_boosting(
         ``(n,)`` outcomes, or places of classes.
     n_fit : int
         Number of the rows before those that judge, one at least.
-    min_leaf : int
-        Fewest rows in a leaf.
     seed : int
         Seed of the models.
     n_classes : int
         Length of the class list; 0: the outcomes are amounts.
     weights : ndarray or None
         ``(n,)`` weights of the rows, in fits and errors; None: all alike.
+    steps : bool
+        Whether the columns are steps, which agents have fitted to the same rows.
+    min_leaf : int
+        Fewest rows in a leaf of any tree.
 
     Examples
     --------
     >>> x = np.random.default_rng(0).normal(size=(300, 1))
-    >>> chosen = choose_boosting(x, 2.0 * (x[:, 0] > 0), 200, min_leaf=20, seed=0)
+    >>> chosen = choose_boosting(x, 2.0 * (x[:, 0] > 0), 200, seed=0)
     >>> chosen.model.predict(np.array([[-1.0], [1.0]])).round(1)
     array([0., 2.])
     """
     places = np.unique(y[:n_fit]).astype(np.int64) if n_classes else np.zeros(0, np.int64)
+    learned, held = slice(n_fit), slice(n_fit, len(y))
 
-    def fit(rows: slice, n_trees: int, leaves: int) -> Any:
+    def weighed(values: Float64[np.ndarray, "m"]) -> Float64[np.ndarray, "m"]:
+        return values if weights is None else values * weights[held]
+
+    def fit(rows: slice, n_trees: int, size: TreeSize) -> Any:
         own = None if weights is None else weights[rows]
-        settings = {"max_iter": n_trees, "max_leaf_nodes": leaves, "min_samples_leaf": min_leaf, "random_state": seed}
+        settings = {"max_iter": n_trees, **size.settings(min_leaf), "random_state": seed}
         return _fit(x[rows], y[rows], own, settings, classes=bool(n_classes))
 
-    learned, held = slice(n_fit), slice(n_fit, len(y))
+    def judge(model: Any, size: TreeSize) -> list[_Stage]:
+        stages = []
+        for place, predicted in enumerate(_stages(model, x[held])):
+            if n_classes:
+                predicted = align_probabilities(predicted, places, n_classes, n_fit)
+                losses = log_losses(predicted, y[held].astype(np.int64))
+            else:
+                losses = np.square(y[held] - predicted)
+            stages.append(_Stage(weighed(losses), predicted, place + 1, size))
+        return stages
+
+    def best_of(size: TreeSize) -> _Stage:
+        best = min(judge(fit(learned, STAGES[0], size), size), key=_Stage.error)
+        if best.n_trees < _STILL_FALLS * STAGES[0]:
+            return best
+        return min(best, *judge(fit(learned, STAGES[1], size), size), key=_Stage.error)
+
     if n_fit == len(y):
         none = np.zeros((0, n_classes) if n_classes else 0)
-        return Boosting(fit(learned, STAGES[0], LEAVES[0]), none, n_fit, places, n_classes)
-
-    def judge(model: Any) -> Iterator[tuple[float, Float64[np.ndarray, "..."]]]:
-        own = None if weights is None else weights[held]
-        for predicted in _stages(model, x[held]):
-            if n_classes:
-                aligned = align_probabilities(predicted, places, n_classes, n_fit)
-                yield float(np.average(log_losses(aligned, y[held].astype(np.int64)), weights=own)), aligned
-            else:
-                yield float(np.average(np.square(y[held] - predicted), weights=own)), predicted
-
-    best, size, judged = np.inf, (STAGES[0], LEAVES[0]), np.zeros(0)
-    for leaves in LEAVES:
-        for n_trees in STAGES:
-            stages = list(judge(fit(learned, n_trees, leaves)))
-            place = int(np.argmin([error for error, _ in stages]))
-            if stages[place][0] < best:
-                (best, judged), size = stages[place], (place + 1, leaves)
-            if place + 1 < _STILL_FALLS * n_trees:
-                break
+        return Boosting(fit(learned, STAGES[0], LARGE), none, n_fit, places, n_classes)
+    chosen = min((best_of(size) for size in (OF_STEPS if steps else OF_COLUMNS)), key=_Stage.error)
+    if not steps:
+        large = best_of(LARGE)
+        chosen = large if is_notable(chosen.losses - large.losses) else chosen
     every = np.unique(y).astype(np.int64) if n_classes else places
-    return Boosting(fit(slice(None), *size), judged, len(y), every, n_classes)
+    return Boosting(fit(slice(None), chosen.n_trees, chosen.size), chosen.judged, len(y), every, n_classes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stage:
+    """Losses, times the weights, and predictions of the rows that judge, by so many trees of a size."""
+
+    losses: Float64[np.ndarray, "m"]
+    judged: Float64[np.ndarray, "..."]
+    n_trees: int
+    size: TreeSize
+
+    def error(self) -> float:
+        return float(self.losses.mean())
+
+
+def is_notable(gain: Float64[np.ndarray, "... m"], least: float = 1.0) -> Bool[np.ndarray, "..."]:
+    """Return whether the mean of gains, of a row each, is more than so many standard errors.
+
+    Examples
+    --------
+    >>> is_notable(np.array([[1.0, 2.0, 3.0], [-1.0, 2.0, -0.5]]))
+    array([ True, False])
+    """
+    m = gain.shape[-1]
+    scatter = gain.std(axis=-1, ddof=1) / np.sqrt(m) if m > 1 else np.full(gain.shape[:-1], np.inf)
+    return np.asarray(gain.mean(axis=-1) > least * scatter)
 
 
 def _fit(

@@ -73,6 +73,14 @@ class SquaredError:
         """Return the predictions by sums of steps, less the mean."""
         return np.asarray(sums[0])
 
+    def judged_losses(self, predicted: Float64[np.ndarray, "m"]) -> Float64[np.ndarray, "m"]:
+        """Return the losses of predictions of the validation rows."""
+        return self.losses(self.left(predicted, self.split.slices[1]))
+
+    def rows_that_judge(self, sums: Float64[np.ndarray, "1 n"]) -> float:
+        """Return the number of validation rows."""
+        return float(self.split.n_validation)
+
     def gains(
         self,
         steps: Float64[np.ndarray, "D 1 n"],
@@ -193,6 +201,16 @@ class LogLoss:
         slopes, none = (own * residual[:, rows]).sum(axis=2), np.zeros(powers.shape)
         return np.asarray(np.divide(slopes, powers, where=powers > 0, out=none))
 
+    def judged_losses(self, predicted: Float64[np.ndarray, "m k"]) -> Float64[np.ndarray, "m"]:
+        """Return the losses of predictions of the validation rows, times their weights."""
+        rows = self.split.slices[1]
+        return np.asarray(self.losses(self.left(predicted, rows)) * self.weights[rows])
+
+    def rows_that_judge(self, sums: Float64[np.ndarray, "c n"]) -> float:
+        """Return the number of validation rows, a row of a sure class counted as none, one of even odds as one."""
+        p, k = self.prediction(sums)[self.split.slices[1]], self.n_classes
+        return float(k / (k - 1) * (1 - np.square(p).sum(axis=1)).sum())
+
     def gains(
         self,
         steps: Float64[np.ndarray, "D c n"],
@@ -203,10 +221,10 @@ class LogLoss:
         """Return by how much this share of each agent's step, by itself, lowers the losses of the validation rows."""
         rows = self.split.slices[1]
         shares = share * self._own_weights(steps, residual, sums)
-        before, weights = sums[:, rows], self.weights[rows]
+        before = sums[:, rows]
 
         def losses(scores: Float64[np.ndarray, "c m"]) -> Float64[np.ndarray, "m"]:
-            return np.asarray(self.losses(self.left(self.prediction(scores), rows)) * weights)
+            return self.judged_losses(self.prediction(scores))
 
         each = zip(steps, shares, strict=True)
         return np.array([losses(before) - losses(before + own[:, None] * step[:, rows]) for step, own in each])

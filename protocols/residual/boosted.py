@@ -11,7 +11,7 @@ from jaxtyping import Float64
 
 from numerics.residual.agent_combination import AgentCombination, ClassScores
 from numerics.residual.alone import best_share, errors_alone
-from numerics.residual.boosted import MIN_LEAF, finish, gated_weights
+from numerics.residual.boosted import MIN_LEAF, finish, gate_of, gated_weights
 from numerics.residual.influence import harm_of
 from numerics.residual.losses import LogLoss, loss_of
 from numerics.residual.rules import LearningResult, Rules, Without, selection_error
@@ -141,7 +141,8 @@ class Boosted:
         starts = [combination]
         if combination.levels and combination.beta.any():  # trees on bins may do better without the steps
             starts.append(replace(combination, beta=np.zeros(len(combination.beta))))
-        leaf = self.rules.min_leaf if combination.levels else MIN_LEAF
+        # Trees on bins have smaller leaves than agents by default, but none smaller than a run asks for.
+        leaf = self.rules.min_leaf if combination.levels and self.rules.min_leaf > MIN_LEAF else 1
         finished = [finish(each, parts, self.loss, min_leaf=leaf) for each in starts]
         chosen = min(finished, key=lambda each: float(each.errors[1]))
         combination, self.judged = chosen.combination, chosen.judged
@@ -201,12 +202,12 @@ class Boosted:
         n_validation = self.split.n_validation
         own = {name: (self._own(each.fitted), self._own(each.held)) for name, each in alone.items()}
 
-        def error(judged: Predictions) -> float:
-            return loss.error_of(loss.left(judged, validation), validation)
-
-        best = min(own, key=lambda name: error(own[name][1][:n_validation]))
+        best = min(own, key=lambda name: loss.judged_losses(own[name][1][:n_validation]).mean())
         fitted, held = own[best]
-        share = best_share(lambda share: error((1 - share) * self.judged + share * held[:n_validation]))
+        share = best_share(
+            lambda share: loss.judged_losses((1 - share) * self.judged + share * held[:n_validation]),
+            gate_of(n_validation),
+        )
         if not share:
             return result
         predicted = np.concatenate([fitted, held[n_validation:]])
@@ -216,7 +217,7 @@ class Boosted:
         predictions = (1 - share) * self.predictions + share * beside
         judged = (1 - share) * self.judged + share * held[:n_validation]
         errors = loss.errors(loss.left(predictions[0]))
-        errors[1] = error(judged)
+        errors[1] = loss.error_of(loss.left(judged, validation), validation)
         j = self.names.index(best)
         power = (1 - share) ** 2 * result.power[-1:]
         power[0, j] += share**2 * predicted[training].var(axis=0).sum()

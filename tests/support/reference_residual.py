@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
@@ -142,23 +143,36 @@ def sequential(
 # -- boosting with a gate ---------------------------------------------------------------------------------------------
 
 
-def chosen_trees(x: np.ndarray, y: np.ndarray, n: int, leaf: int) -> tuple[np.ndarray, HistGradientBoostingRegressor]:
+def chosen_trees(
+    x: np.ndarray, y: np.ndarray, n: int, *, steps: bool = False
+) -> tuple[np.ndarray, HistGradientBoostingRegressor]:
     """Boosting whose trees rows from n on choose: their predictions by trees of the first n rows, and a fit to all."""
 
-    def fit(rows: slice, **sizes: int) -> HistGradientBoostingRegressor:
-        model = HistGradientBoostingRegressor(min_samples_leaf=leaf, early_stopping=False, random_state=0, **sizes)
+    def fit(rows: slice, trees: int, leaves: int, leaf: int, share: float) -> HistGradientBoostingRegressor:
+        model = HistGradientBoostingRegressor(
+            max_iter=trees, max_leaf_nodes=leaves, min_samples_leaf=leaf, max_features=share, early_stopping=False,
+            random_state=0,
+        )  # fmt: skip
         return model.fit(x[rows], y[rows])
 
-    choices = []
-    for leaves in (31, 8):
-        stages = list(fit(slice(n), max_iter=400, max_leaf_nodes=leaves).staged_predict(x[n:]))
+    def best_of(*size: Any) -> tuple[np.ndarray, np.ndarray, int, tuple[Any, ...]]:
+        stages = list(fit(slice(n), 400, *size).staged_predict(x[n:]))
         errors = [np.mean((y[n:] - each) ** 2) for each in stages]
         if np.argmin(errors[:100]) < 79:  # the error of later ones is not looked at
             errors = errors[:100]
         best = int(np.argmin(errors))
-        choices.append((errors[best], best + 1, leaves, stages[best]))
-    _, trees, leaves, judged = min(choices, key=lambda each: each[0])
-    return judged, fit(slice(None), max_iter=trees, max_leaf_nodes=leaves)
+        return (y[n:] - stages[best]) ** 2, stages[best], best + 1, size
+
+    sizes = [(31, 20, 1.0), (8, 20, 1.0)] if steps else [(31, 5, 0.5), (8, 5, 0.5)]
+    chosen = min((best_of(*size) for size in sizes), key=lambda each: float(np.mean(each[0])))
+    if not steps and notable(chosen[0] - (plain := best_of(31, 20, 1.0))[0]):
+        chosen = plain
+    return chosen[1], fit(slice(None), chosen[2], *chosen[3])
+
+
+def notable(gain: np.ndarray, gate: float = 1.0) -> bool:
+    """Whether gains, of a row each, are more in the mean than so many standard errors."""
+    return bool(np.mean(gain) > gate * np.std(gain, ddof=1) / np.sqrt(len(gain)))
 
 
 def boosted(world: World, *, rounds: int, nu: float = 0.2, patience: int = 6) -> tuple[Course, np.ndarray]:
@@ -169,8 +183,7 @@ def boosted(world: World, *, rounds: int, nu: float = 0.2, patience: int = 6) ->
     for _ in range(rounds):
         steps = {j: agent(left[:n]) for j, agent in enumerate(world.agents)}
         gains = {j: (left**2 - (left - nu * step) ** 2)[n:m] for j, step in steps.items()}
-        gate = min(1.0, (m - n) / 100) / np.sqrt(m - n)
-        good = {j: steps[j] for j, gain in gains.items() if np.mean(gain) > gate * np.std(gain, ddof=1)}
+        good = {j: steps[j] for j, gain in gains.items() if notable(gain, min(1.0, (m - n) / 100))}
         if not good:
             break
         fits = np.array(list(good.values()))
@@ -186,9 +199,9 @@ def boosted(world: World, *, rounds: int, nu: float = 0.2, patience: int = 6) ->
     columns = [good[j] for j in range(len(world.agents)) for good, _ in taken[:best] if j in good]
     left = taken[best - 1][1]
     x = np.array(columns).T
-    judged, finish = chosen_trees(x[:m], left[:m], n, leaf=20)
+    judged, finish = chosen_trees(x[:m], left[:m], n, steps=True)
     error = np.mean((left[n:m] - judged) ** 2)
-    if error >= course.curve[best][1]:
+    if not notable(left[n:m] ** 2 - (left[n:m] - judged) ** 2, min(1.0, (m - n) / 100)):
         return course, course.curve[best]
     errors = world.errors(left - finish.predict(x))
     return course, np.array([errors[0], error, errors[2]])

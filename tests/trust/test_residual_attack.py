@@ -50,12 +50,14 @@ def test_edges_of_groups() -> None:
     assert (ValueGroups.of(whole, 10).apply(whole) == whole).all(), "equal values stay as they are"
 
 
-def test_boosting_alone_tells_no_row_of_a_group_apart(tmp_path: Path) -> None:
-    """What a site sends to be compared with is of groups of values, too."""
+@pytest.mark.parametrize("n_classes", [0, 2])
+def test_boosting_alone_tells_no_row_of_a_group_apart(tmp_path: Path, n_classes: int) -> None:
+    """What a site sends to be compared with is of groups of values, too: amounts, and probabilities of classes."""
     shop = enrolled_sites(tmp_path, "bank")["shop"]  # it has one column
     agent = Agent.of(shop)
     noise = np.random.default_rng(0).normal(size=100)
-    predicted = agent.boosted_alone(noise, 75, 0, balanced=False).predict(agent.x)
+    target = (noise > 0) * 1.0 if n_classes else noise
+    predicted = agent.boosted_alone(target, 75, n_classes, balanced=False).predict(agent.x)[:, 0]
     assert 1 < len(np.unique(predicted)) <= len(np.unique(agent.x)) <= len(agent.x) / FEWEST_EQUAL
 
 
@@ -66,6 +68,21 @@ def test_bins_leave_by_consent_only_and_several_runs_refine_nothing(tmp_path: Pa
     [allowed] = play("residual", tmp_path / "own.csv", settings={"allow-bins": True}, most_runs=3, only="bins")
     assert f"fewest rows that share their bins of a column: {FEWEST_EQUAL}" in allowed.notes
     assert allowed.rows_out == 0
+
+
+def test_log_losses_tell_classes_of_rows_that_are_alike(tmp_path: Path) -> None:
+    """What docs/residual-reference.md says: a mean over five rows of one class is that of each."""
+    ill = np.resize([1, 1, 1, 1, 1, 0, 1, 0, 0, 1], N)  # the last five rows of a run are the first, then the next ones
+    rows = np.column_stack([columns(), ill])
+    np.savetxt(tmp_path / "own.csv", rows, ["%.17g"] * 3 + ["class%d"], ",", header="a,b,c,ill", comments="")
+    (tmp_path / "secret").write_bytes(b"sixteen bytes or more")
+    keys = {"target": "ill", "align-key-file": str(tmp_path / "secret")}
+    [outcome] = play("residual", tmp_path / "own.csv", settings=keys, most_runs=4, only="classes")
+    assert outcome.notes == ["rows whose class is known, up to the classes' names: 10 of 20 test rows"]
+    assert outcome.rows_out == outcome.groups_out == 0
+    (tmp_path / "policy.toml").write_text("min-rows = 10\n")
+    [refused] = play("residual", tmp_path / "own.csv", tmp_path / "policy.toml", keys, only="classes")
+    assert refused.notes == ["the site refuses to lead so few test rows"]
 
 
 @pytest.mark.parametrize("consent", ["true", 1, None])

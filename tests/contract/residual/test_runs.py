@@ -174,7 +174,7 @@ def test_every_site_alone_is_boosting_of_its_own_columns(tmp_path: Path, holder:
     y, errors = people["y"].to_numpy()[order], {}
     for site, own in COLUMNS.items():
         x = people[list(own)].to_numpy()[order]
-        _, model = reference.chosen_trees(x[:n_learn], y[:n_learn], n_learn - round(0.25 * n_learn), LEAF)
+        _, model = reference.chosen_trees(x[:n_learn], y[:n_learn], n_learn - round(0.25 * n_learn))
         errors[site] = np.square(y[n_learn:] - model.predict(x[n_learn:]))
     found = {row["site"]: row["alone"] for row in report.table if "alone" in row}
     assert found == pytest.approx({site: each.mean() for site, each in errors.items()}, rel=1e-9)

@@ -358,6 +358,17 @@ def test_what_is_not_used_is_said_before_the_run(world: SimpleNamespace) -> None
     assert preflight(labels).notes == ()
 
 
+def test_whole_numbers_that_are_taken_for_classes_are_said_before_the_run(tmp_path: Path) -> None:
+    stages = frame(level=[row % 4 for row in range(N)])
+    data = written(tmp_path / "stages", north=stages, south=stages)
+    settings = {"protocol": "sec", "data": data, "target": "level", "features": "age iron"}
+    said = "the whole numbers of 'level' are taken for classes; if they are amounts, set task=regression"
+    assert preflight(settings).notes == (said,)
+    assert preflight({**settings, "task": "regression"}).notes == ()
+    assert preflight({**settings, "target": "class_a"}).notes == ()
+    assert preflight({**settings, "target": "sex"}).notes == ()
+
+
 def test_rows_that_go_by_number_are_said_before_the_run(world: SimpleNamespace) -> None:
     settings = {"protocol": "residual", "data": world.no_level, "target": "level", "features": "age"}
     by_number = (

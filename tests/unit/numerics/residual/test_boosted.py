@@ -8,7 +8,8 @@ import pytest
 from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.boosted import finish
 from numerics.residual.boosted import gated_weights as weights_of_scores
-from numerics.residual.losses import SquaredError
+from numerics.residual.losses import LogLoss, SquaredError
+from numerics.residual.rules import Rules
 from numerics.residual.split import Split
 
 SPLIT = Split(200, 100, 100)
@@ -42,6 +43,13 @@ def test_few_validation_rows_ask_for_less(n_validation: int, passes: bool) -> No
     step = np.concatenate([np.ones(50), 1 - np.sqrt(1 - wanted / 10)])
     weights = gated_weights(step[None], residual, split, shrinkage=1.0, ridge=0.0)
     assert bool(weights[0] > 0) == passes
+
+
+def test_rows_of_a_sure_class_do_not_judge() -> None:
+    y = np.resize([0.0, 1.0], SPLIT.n)
+    loss = LogLoss.of(y, SPLIT, Rules(algorithm="boosted", n_classes=2))
+    assert loss.rows_that_judge(np.zeros((1, SPLIT.n))) == pytest.approx(SPLIT.n_validation)
+    assert loss.rows_that_judge(50.0 * (2 * y - 1)[None]) == pytest.approx(0.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("copies", [1, 2, 3])
