@@ -94,6 +94,25 @@ def _coreset(n: int, sites: int, k: int, *, same: bool, exact: bool = False) -> 
     return draw
 
 
+def _gp(n: int, inputs: int, sites: int, points: int, *, regions: bool) -> Callable[[np.random.Generator], cs.Run]:
+    """Noisy values of a sum of sines, of each site in a region of its own or everywhere; points lie everywhere."""
+
+    def draw(rng: np.random.Generator) -> cs.Run:
+        phases = rng.uniform(0, 2 * np.pi, inputs)
+
+        def rows(n: int, low: float, high: float) -> pd.DataFrame:
+            x = rng.uniform(-2, 2, (n, inputs))
+            x[:, 0] = rng.uniform(low, high, n)
+            y = np.sin(2 * x + phases).sum(axis=1) + rng.normal(0, 0.3, n)
+            return pd.DataFrame({**{f"x{j}": x[:, j] for j in range(inputs)}, "y": y})
+
+        ends = np.linspace(-2, 2, sites + 1) if regions else np.array([-2.0, 2.0])
+        tables = {f"site-{j}": rows(n, *(ends[j : j + 2] if regions else ends)) for j in range(sites)}
+        return cs.run(cs.GP(), data=tables, target="y", queries=rows(points, -2, 2))
+
+    return draw
+
+
 WORLDS: Mapping[str, World] = {
     "sec, one relation, 12 sites of 60 rows": (_sec(60, 12, same=True), JOIN),
     "sec, a relation each, 6 sites of 300 rows": (_sec(300, 6, same=False), DO_NOT_JOIN),
@@ -107,6 +126,9 @@ WORLDS: Mapping[str, World] = {
     "coreset, exact, 8 clusters everywhere, 6 sites of 100 rows": (_coreset(100, 6, 8, same=True, exact=True), JOIN),
     "coreset, 5 clusters a site, 4 sites of 200 rows": (_coreset(200, 4, 5, same=False), DO_NOT_JOIN),
     "coreset, exact, 4 clusters everywhere, 3 sites of 60 rows": (_coreset(60, 3, 4, same=True, exact=True), JOIN),
+    "gp, a region each, 4 sites of 60 rows, 400 points": (_gp(60, 2, 4, 400, regions=True), JOIN),
+    "gp, one input, 3 sites of 300 rows, 1000 points": (_gp(300, 1, 3, 1000, regions=False), DO_NOT_JOIN),
+    "gp, one input, 3 sites of 60 rows, 100 points": (_gp(60, 1, 3, 100, regions=False), TOO_FEW),
 }
 """By name, what draws and runs a world, and the right verdict."""
 

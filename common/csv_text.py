@@ -1,7 +1,7 @@
-"""The text of every CSV file that we write: numbers that are read back exactly, and no text that is a formula.
+"""Text of CSV files: numbers are read back exactly, and no text is a formula.
 
 A spreadsheet takes a cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return for a formula, and
-names of rows, columns and sites are somebody's text. Such a cell gets an apostrophe before it, unless it is a number.
+names of rows, columns and sites come from outside. Such a cell gets an apostrophe before it, unless it is a number.
 """
 
 from __future__ import annotations

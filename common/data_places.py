@@ -14,7 +14,7 @@ _PATH_OF_SITE = re.compile(r"([\w.-]+)=(.+)", re.ASCII)
 _LONGEST_QUERY = 40  # characters of a query in a message
 
 GIVEN_IN_PYTHON = "clients.data.in_memory:held."
-"""Beginning of the reference to data that were given in Python, and so are in one process only."""
+"""Prefix of references to data that were given in Python, and exist in one process only."""
 
 
 def is_function(text: str) -> bool:

@@ -18,7 +18,7 @@ KEY_FILE = "align-key-file"
 """Configuration key of the file with the sites' shared secret."""
 
 SHORTEST_SECRET = 16
-"""Fewest bytes of a secret: a shorter one could be found by trying all."""
+"""Fewest bytes of a secret: a shorter one could be found by trying all values."""
 
 _OF_NAMES, _OF_SECRET = b"consilience: names of entities", b"consilience: same secret"
 """Purposes of the derived keys; no two purposes share a key."""
@@ -50,7 +50,11 @@ def read_secret(path: str) -> bytes:
         return b""
     try:
         secret = Path(path).expanduser().read_bytes()
-    except (OSError, ValueError, RuntimeError) as error:  # of the file; of a null byte in its name; of an unknown ~user
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # unreadable, a null byte in its name, an unknown ~user
         raise SecretError(f"{KEY_FILE} cannot be read: {error}") from error
     secret = secret.removesuffix(b"\n").removesuffix(b"\r") if secret.endswith(b"\n") else secret
     if len(secret) < SHORTEST_SECRET:

@@ -1,4 +1,4 @@
-"""Libraries that only some of the work needs: the extra that installs each, and the message if it is missing."""
+"""Optional libraries: the extra that installs each, and the message if one is missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MissingLibraryError(SettingError):
 
 
 def is_installed(library: str) -> bool:
-    """Whether a library can be imported; it is not imported.
+    """Return whether a library can be imported, without importing it.
 
     Examples
     --------

@@ -19,7 +19,7 @@ except ImportError:  # Windows
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write a file and wait until it is on the disk: a rename that survives without it would leave an empty directory.
+    """Write a file and wait until it is on the disk: after a crash, a renamed directory must not lack it.
 
     Examples
     --------

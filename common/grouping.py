@@ -9,7 +9,7 @@ _MOST_LISTED = 8
 
 
 def group_messages(messages: Iterable[tuple[str, str]]) -> list[str]:
-    """Return every different message once, after the names of those that have it.
+    """Return each distinct message once, after the names of all that have it.
 
     Parameters
     ----------

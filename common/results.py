@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 PREDICT = "predict"
-"""The scenario of a run that predicts by an earlier run, and the name of its results."""
+"""Name that a run with an earlier run's model has as its scenario, and of its results."""
 
 
 def results_name(config: Mapping[str, Any]) -> str:
-    """Return the name of a run's results: of its scenario, of the protocol that runs on own data, or `PREDICT`.
+    """Return the name of a run's results: its scenario, or on own data its protocol, or `PREDICT`.
 
     Examples
     --------

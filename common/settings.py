@@ -29,11 +29,11 @@ TYPE_WORDS = {bool: "true or false", int: "a whole number", float: "a finite num
 
 
 class SettingError(ValueError):
-    """A setting that cannot be used; one line that says what to type instead."""
+    """Error about a setting: one line that says what to type instead."""
 
 
 class ConfigError(SettingError):
-    """A value that a configuration cannot have; one line that names the key and says what it may be."""
+    """Error about a value in a configuration: one line that names the key and its allowed values."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,25 +47,26 @@ class Setting:
     kind : type
         ``bool``, ``int``, ``float`` or ``str``; a whole number is accepted where a float is wanted.
     default : bool, int, float or str
-        The value that is used if nobody sets another.
+        Value of a key that is not set.
     help : str
         What it is for, in one line.
-    allowed : Allowed
+    allowed : ValueRange
         The values that it may have.
     unset : int, float, str or None
-        The value that counts as not set, ``""`` or 0; None: the default itself is declared. It is needed if a scenario
-        may set the key: then a default that the user types differs from a key that nobody sets.
+        The value that counts as not set, ``""`` or 0; None: the default itself is declared. A key that a
+        scenario may set needs it, to tell a default that the user has typed from a key that is not set.
     words : str
-        The default in words, if its value does not say it all; empty: the value does.
+        The default in words; empty: its value says enough.
     path : bool
         Whether the value is the path of a file or folder.
     own : bool
-        Whether a real site sets it in its node configuration, and takes it from no run configuration.
+        Whether a real site takes it from its node configuration only.
     data : bool
         Whether it says which data the run has: the files and columns, or how a scenario makes them.
 
     Examples
     --------
+    >>> from common.value_ranges import at_least
     >>> seed = Setting("seed", int, 0, "seed of everything random", at_least(0), None, "", False, False, False)
     >>> seed.check(3), seed.range
     (3, '0 or greater')
@@ -84,7 +85,7 @@ class Setting:
 
     @property
     def declared(self) -> Value:
-        """The value that a configuration has if nobody sets the key."""
+        """Value of the key in a configuration that does not set it."""
         return self.default if self.unset is None else self.unset
 
     @property
@@ -139,10 +140,10 @@ def setting(
     Parameters
     ----------
     default : bool, int, float or str
-        The value that is used if nobody sets another.
+        Value of a key that is not set.
     help : str
         What the key is for, in one line.
-    allowed : Allowed
+    allowed : ValueRange
         The values that may be set; those of a `typing.Literal` need not be said again.
     unset : int, float, str, optional
         ``""`` or 0, which stands for "not set" if another source than the user may set the key.
@@ -155,6 +156,7 @@ def setting(
 
     Examples
     --------
+    >>> from common.value_ranges import at_least
     >>> @dataclasses.dataclass(frozen=True)
     ... class Example(Settings, prefix="example"):
     ...     k: int = setting(10, "number of clusters", at_least(1), unset=0)
@@ -175,7 +177,7 @@ def setting(
 class Settings:
     """Settings with their defaults: a frozen dataclass whose fields are made by `setting`.
 
-    A field that is not made by `setting` is no key; who makes the settings fills it in.
+    A field without `setting` is not a key; the caller fills it in.
     """
 
     prefix: ClassVar[str] = ""
@@ -207,6 +209,7 @@ class Settings:
 
         Examples
         --------
+        >>> from common.value_ranges import at_least
         >>> @dataclasses.dataclass(frozen=True)
         ... class Example(Settings, prefix="example"):
         ...     k: int = setting(0, "number of clusters", at_least(0), words="as many as fit")
@@ -222,10 +225,11 @@ class Settings:
         return "\n".join(lines)
 
     def explicit(self) -> Config:
-        """Return the keys whose values were given when this was made, even where they are those that hold anyway.
+        """Return the keys that the caller has set, with their values, also where these equal the defaults.
 
         Examples
         --------
+        >>> from common.value_ranges import at_least
         >>> @dataclasses.dataclass(frozen=True)
         ... class Example(Settings, prefix="example"):
         ...     k: int = setting(10, "number of clusters", at_least(1), unset=0)
@@ -257,7 +261,7 @@ class Settings:
 
 
 def as_typed(value: Any, kind: type[Value]) -> Any:
-    """Return a value from Python as a configuration has it: of plain types, a list as text, a number as text for text.
+    """Convert a value from Python to a configuration's: a list to text, and a number where the key holds text.
 
     Examples
     --------
@@ -296,7 +300,7 @@ def _fields_of(cls: Any) -> Mapping[str, Setting]:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return a hint for a name that does not exist: those that end in it, or are near, or else all that there are.
+    """Return a hint for an unknown name: names that end in it or are similar, else all names.
 
     Examples
     --------
@@ -317,7 +321,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def absolute(values: Mapping[str, Value], keys: Mapping[str, Setting]) -> Config:
-    """Return the values with absolute paths, for processes that run in other directories; a function stays as it is.
+    """Return the values with absolute paths, for processes in other directories; functions stay unchanged.
 
     Examples
     --------

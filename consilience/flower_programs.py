@@ -2,7 +2,7 @@
 
 import os
 import shutil
-import subprocess
+import subprocess  # nosec B404 - Flower's own programs, without a shell
 import sys
 from collections.abc import Mapping
 from pathlib import Path

@@ -11,7 +11,7 @@ import json
 import os
 import shlex
 import signal
-import subprocess
+import subprocess  # nosec B404 - Flower's own programs, without a shell
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ import os
 import queue
 import signal
 import socket
-import subprocess
+import subprocess  # nosec B404 - programs named here, without a shell
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence

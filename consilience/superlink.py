@@ -2,7 +2,7 @@
 
 import contextlib
 import ssl
-import subprocess
+import subprocess  # nosec B404 - Flower's own programs, without a shell
 import time
 import urllib.error
 import urllib.request

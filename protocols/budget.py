@@ -1,6 +1,6 @@
-"""Kinds of amounts that a site counts over all runs, and the limits that its policy sets by default.
+"""Kinds of amounts that a site counts over all runs, and their default limits.
 
-Shared code counts runs, asks and bytes. The payload of an ask says what else it takes (`Payload.spends`).
+Shared code counts runs, asks and bytes. `Payload.spends` says what else an ask takes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KINDS = {
 
 
 class Limit(NamedTuple):
-    """The most of one kind that a site answers about its data, in a day and in all.
+    """Largest amount of one kind that a site answers about its data, in a day and in all.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Class lists on the wire: how long they may be, and how the sites' lists become one.
+"""Class lists on the wire: their limits, and the union of the sites' lists.
 
-What that reveals: the names of the classes that a site has, even of one that a single row has. It does not say how many
-rows have it. The other sites learn which classes there are, and those of a model which classes its sender has.
+What that reveals: the names of the classes that a site has, even of a class with a single row, but not how many rows
+have a class. The other sites learn the classes of the run, and from a site's model the classes of that site.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST_CLASS = 64
 
 
 class ClassListError(ValueError):
-    """Class lists of sites that do not make one; the message is one sentence that says what to do."""
+    """Error: the sites' class lists have no usable union. The message is one sentence that says what to do."""
 
 
 def check_classes(payload: Payload, field: str, classes: Sequence[str]) -> None:

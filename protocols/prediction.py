@@ -1,4 +1,4 @@
-"""The configuration of a run that predicts: that of the run which has learned, except for what is set anew."""
+"""The configuration of a run that predicts: that of the earlier run, except for keys that are set anew."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OF_ITS_RUN = {
     *("cells", "data", "from", "labels", "max-payload-mb", "min-sites", "output-dir", "protocol", "repetitions"),
     *("resume-from", "round-timeout", "scenario", "test"),
 }
-"""Keys that a prediction does not take from the run that has learned: they were about that run."""
+"""Keys that a prediction does not take from the earlier run: they describe that run only."""
 
 _FIXED = {
     "protocol": "a prediction has the protocol of the run that from names",
@@ -30,7 +30,7 @@ _Values = Mapping[str, Any]
 
 
 class PredictionError(SettingError):
-    """A run that cannot predict; the message is one line that says what to type instead."""
+    """Error: a run cannot predict. The message is one line that says what to type instead."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Prediction:
     Attributes
     ----------
     at_center : bool
-        Whether the fusion center holds all that is needed, so that nobody has to be asked (``consilience predict``).
+        Whether the fusion center can predict without asking any site (``consilience predict``).
     new_rows : bool
-        Whether `data` names the sites' files of new rows; if not, the sites answer from the rows that they had then.
+        Whether `data` names the sites' files of new rows; if not, sites predict their rows of the earlier run.
     forgotten : tuple of str
-        Keys of the protocol that are not taken from the run that has learned.
+        Keys of the protocol that are not taken from the earlier run.
     suggestion : str
         Key of a prediction that also says where to measure next, in ``suggestions.csv``; empty: there is none.
     """
@@ -62,11 +62,11 @@ class Prediction:
         Parameters
         ----------
         config : Config
-            Configuration of the run that has learned, overridden by `request`; its ``from`` names the results.
+            Configuration of the earlier run, overridden by `request`; its ``from`` names the results.
         request : Mapping
             Keys that are set anew.
         learned : Mapping
-            The configuration of the run that has learned.
+            The configuration of the earlier run.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class Prediction:
 
 
 def resolve(config: _Values) -> Config:
-    """Return the configuration that a run uses: in a prediction, that of the run which has learned, and what is set.
+    """Return the configuration that a run uses: in a prediction, that of the earlier run with the keys that are set.
 
     A key that differs from its default is set; a key at its default counts as not set. Without a prediction the
     configuration is returned as it is.
@@ -125,7 +125,7 @@ def resolve(config: _Values) -> Config:
 
 
 def predicts_new_rows(config: Mapping[str, Any]) -> bool:
-    """Whether a run predicts the sites' new rows by what an earlier run has kept.
+    """Whether a run predicts the sites' new rows with an earlier run's model.
 
     Examples
     --------

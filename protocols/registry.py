@@ -1,4 +1,4 @@
-"""Which protocols there are, and where the modules of each one lie.
+"""The protocols, and where the modules of each one lie.
 
 A protocol is declared once, room by room: in every room of the framework it has a module, or package, of its own.
 Shared code asks the registry for that module by the room's name and never names a protocol itself.
@@ -65,7 +65,7 @@ _ROOMS = {
 
 
 class RegistryError(ConfigError):
-    """A protocol that does not exist, or whose declaration cannot be used; the message is one line."""
+    """Error: a protocol does not exist, or its declaration cannot be used. The message is one line."""
 
 
 @cache
@@ -155,7 +155,7 @@ def room(protocol: str, name: str) -> ModuleType:
 
 
 def has_room(protocol: str, name: str) -> bool:
-    """Whether a protocol has a module in this room; the module itself is not imported.
+    """Return whether a protocol has a module in this room, without importing it.
 
     Examples
     --------

@@ -29,8 +29,8 @@ class ProtocolSettings(Settings):
     Attributes
     ----------
     summed : str
-        Under which protocol, and which of its settings, sites' answers are only summed, so that they can be masked
-        (``secure-aggregation``); empty: the fusion center needs every answer.
+        The settings with which sites' answers are only summed, so that ``secure-aggregation`` can mask them, in words;
+        empty: the fusion center needs every answer.
     tasks : tuple of str
         What the key `target` may name, ``regression`` and ``classification``; empty: the protocol has no target.
     quick : bool
@@ -48,7 +48,7 @@ class ProtocolSettings(Settings):
 
     @property
     def libraries(self) -> Mapping[str, str]:
-        """Libraries of extras without which such a run fails, each with what the center or a site needs it for."""
+        """Libraries of extras that such a run needs, each with its purpose at the center or a site."""
         return {}
 
 
@@ -64,7 +64,7 @@ def public_name(protocol: str) -> str:
 
 
 def _given_as_text(settings: ProtocolSettings) -> str:
-    """Return settings as they are typed: what was given."""
+    """Return settings as a user types them in Python: those that were set."""
     prefix = settings.prefix
     values = {key.removeprefix(prefix).replace("-", "_"): value for key, value in settings.explicit().items()}
     return f"{public_name(prefix[:-1])}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
@@ -170,7 +170,7 @@ def run_keys() -> Mapping[str, Setting]:
 
 
 def site_keys(*protocols: str) -> dict[str, Setting]:
-    """Return the keys that a site sets in its node configuration only, of these protocols; none named: of all.
+    """Return the keys that a site sets in its node configuration only, of these protocols; of all if none is named.
 
     Examples
     --------
@@ -236,7 +236,7 @@ def checked(run_config: Mapping[str, Any]) -> Config:
 
 
 def check_libraries(config: Mapping[str, Any], protocol: str) -> None:
-    """Refuse a run for which this installation lacks a library: at the center before it starts, at a site at once.
+    """Refuse a run that needs a library which is not installed here.
 
     Raises
     ------
@@ -249,7 +249,7 @@ def check_libraries(config: Mapping[str, Any], protocol: str) -> None:
 
 
 def check_sums(config: Mapping[str, Any], protocol: str) -> None:
-    """Refuse ``secure-aggregation`` where the fusion center needs more of the sites' answers than their sum.
+    """Refuse ``secure-aggregation`` where the fusion center needs each site's answer, not only the sum.
 
     Raises
     ------

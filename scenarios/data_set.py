@@ -165,6 +165,7 @@ class DataSet:
 
     Examples
     --------
+    >>> from scenarios.datasets import DATA_SETS
     >>> concrete = DATA_SETS["concrete"]
     >>> concrete.files, concrete.openml, concrete.columns.target
     (('concrete.csv',), 44959, 'strength_mpa')

@@ -23,11 +23,6 @@ from scenarios.readers import (
 from scenarios.registry import Config
 from scenarios.tables import Table
 
-# -- OpenML and scikit-learn ------------------------------------------------------------------------------------------
-
-
-# -- the table --------------------------------------------------------------------------------------------------------
-
 
 def locate(name: str, config: Config) -> Path | None:
     """Return the path of a data set's file, as `DataSet.locate`.

@@ -18,7 +18,7 @@ Config = Mapping[str, bool | int | float | str]
 
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be built here; the message is one line and says what to do."""
+    """Error: a scenario cannot be built here. The message is one line that says what to do."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from clients.bc3e.consent import (
     refuse_single_model,
     told_labels,
 )
-from clients.bc3e.results import count_right, threads, write_theta, write_unsure
+from clients.bc3e.results import count_right, counting_of, threads, write_theta, write_unsure
 from clients.bc3e.saved_tables import save_tables
 from clients.dispatch import answers
 from clients.keys import shared_secret
@@ -414,7 +414,7 @@ def conclude(ask: Conclude, site: Site) -> Tally:
 
     counted = mask.copy()
     counted[state.shared[ask.counted]] = True
-    tally = count_right(shard, theta, private=mask, counted=counted, fewest=site.policy.min_rows)
+    tally = count_right(shard, theta, private=mask, counted=counted, **counting_of(site))
     withheld = 0 if predicts else int(site.memory.get("withheld", 0))
     return replace(tally, withheld=withheld, reliability=reliability, unsure=unsure)
 

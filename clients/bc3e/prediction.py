@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from clients.bc3e.consent import agree_on, check_places, commit_to, refuse_single_model
-from clients.bc3e.results import count_right, threads, write_theta
+from clients.bc3e.results import count_right, counting_of, threads, write_theta
 from clients.bc3e.saved_tables import Tables, load_tables
 from clients.dispatch import answers
 from clients.site import Site
@@ -59,7 +59,7 @@ def predict(ask: Predict, site: Site) -> PredictionTally:
     theta = class_probabilities(gamma, ask.alpha if ask.draws else np.zeros(0))
     write_theta(site, shard, theta, FILE)
     every_instance = np.ones(shard.n, bool)
-    tally = count_right(shard, theta, private=every_instance, counted=every_instance, fewest=site.policy.min_rows)
+    tally = count_right(shard, theta, private=every_instance, counted=every_instance, **counting_of(site))
     return PredictionTally(shard.n, tally.methods, tally.correct, tally.total)
 
 

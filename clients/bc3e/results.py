@@ -16,6 +16,9 @@ from numerics.bc3e.e_step import votes
 from numerics.bc3e.ensemble import Ensemble, Labels, present
 from protocols.bc3e.payloads import LEVELS, Tally
 
+FEWEST_APART, _PARTS = 5, 20
+"""Exact counts of some ten runs are equations enough for the known classes of rare combinations of labels."""
+
 
 def threads() -> int:
     """Return the number of blocks of instances that an E-step works on at once."""
@@ -61,6 +64,19 @@ def _count_sure(
     return np.where(sufficient, counts, 0), np.where(sufficient, (above & right).sum(axis=1), 0)
 
 
+def counting_of(site: Site) -> dict[str, int]:
+    """Return the fewest decisions that the site counts, and the step to which it rounds right ones (`count_right`)."""
+    return {"fewest": site.policy.min_rows, "step": site.policy.private_floor(FEWEST_APART)}
+
+
+def _rounded(
+    right: Int64[np.ndarray, "levels"], of: Int64[np.ndarray, "levels"], step: int
+) -> Int64[np.ndarray, "levels"]:
+    """Round numbers of right decisions, of so many, to multiples of a step or of a twentieth of the most decisions."""
+    unit = max(step, int(of.max(initial=0)) // _PARTS) if step > 1 else 1
+    return np.asarray(np.minimum((right + unit // 2) // unit * unit, of))
+
+
 def count_right(
     shard: Ensemble,
     theta: Float64[np.ndarray, "n k"],
@@ -68,8 +84,11 @@ def count_right(
     private: Shaped[np.ndarray, "n"],
     counted: Shaped[np.ndarray, "n"],
     fewest: int,
+    step: int = 1,
 ) -> Tally:
     """Count right decisions of BC3E, of the vote, and of every classifier.
+
+    Over many runs with other parameters, exact counts are equations for the known class of each combination of labels.
 
     Parameters
     ----------
@@ -81,6 +100,8 @@ def count_right(
         ``(n,)`` masks of the instances on which decisions of the vote, and of BC3E, are counted.
     fewest : int
         Fewest instances of a count; a count over fewer is reported as 0 of 0.
+    step : int
+        Counts of right decisions are rounded to so many, or to a twentieth of the decisions if these are more; 1: not.
 
     Examples
     --------
@@ -97,18 +118,19 @@ def count_right(
 
     def add(method: str, decided: Labels, mask: Shaped[np.ndarray, "n"]) -> None:
         total = int(mask.sum())
-        tallies[method] = (int((decided == truth)[mask].sum()), total) if total >= fewest else (0, 0)
+        right = _rounded(np.array([(decided == truth)[mask].sum()]), np.array([total]), step)
+        tallies[method] = (int(right[0]), total) if total >= fewest else (0, 0)
 
     add("bc3e", theta.argmax(axis=1), known & counted)
     add("vote", votes(shard.classifiers, shard.n, k, 20).argmax(axis=0), known & private)
     for name, labels in shard.classifiers.items():
         decided = labels.argmax(axis=1) if labels.ndim == 2 else labels
         add(name, decided, known & present(labels))
-    sure, sure_correct = _count_sure(theta, truth, known & counted, fewest)
+    sure, sure_right = _count_sure(theta, truth, known & counted, fewest)
     return Tally(
         tuple(tallies),
         np.array([correct for correct, _ in tallies.values()], np.int64),
         np.array([total for _, total in tallies.values()], np.int64),
         sure=sure,
-        sure_correct=sure_correct,
+        sure_correct=_rounded(sure_right, sure, step),
     )

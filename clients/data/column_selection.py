@@ -42,6 +42,7 @@ def match_columns(table: Table, patterns: str) -> list[str]:
 
     Examples
     --------
+    >>> from clients.data.table import make_table
     >>> table = make_table("records", [("age", [1, 2]), ("x_0", [3, 4]), ("x_1", [5, 6])])
     >>> match_columns(table, "x_*, age")
     ['age', 'x_0', 'x_1']
@@ -61,6 +62,7 @@ def sensitive_columns(table: Table, config: Mapping[str, object]) -> list[str]:
 
     Examples
     --------
+    >>> from clients.data.table import make_table
     >>> table = make_table("records", [("age", [41, 52]), ("sex", ["f", "m"])])
     >>> sensitive_columns(table, {"sensitive": "sex, race"})
     ['sex']
@@ -80,6 +82,7 @@ def numeric(table: Table, name: str, *, allow_missing: bool) -> Float64[np.ndarr
 
     Examples
     --------
+    >>> from clients.data.table import make_table
     >>> table = make_table("records", [("age", [41, None])])
     >>> numeric(table, "age", allow_missing=True).tolist()
     [41.0, nan]
@@ -105,6 +108,7 @@ def cell_name(table: Table, name: str, row: int) -> str:
 
     Examples
     --------
+    >>> from clients.data.table import make_table
     >>> cell_name(make_table("records", [("age", [41, 52])]), "age", 1)
     "records, row 2, column 'age'"
     """

@@ -188,9 +188,6 @@ def _of_columns(text: str, table: Table) -> str:
     return ";".join(parts)
 
 
-# --- Cells --------------------------------------------------------------------------------------------------------
-
-
 def _read_numbers(table: Table, config: Mapping[str, object], categories: set[str], notes: list[str]) -> Table:
     """Read columns of text and of truth values as numbers, where all of a column are; codes with zeros stay."""
     columns = dict(table.columns)

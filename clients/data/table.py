@@ -317,6 +317,3 @@ def _as_text(values: Shaped[np.ndarray, "n"], missing: Bool[np.ndarray, "n"] | N
     if missing is not None:
         text[missing] = None
     return text
-
-
-# --- Out of a table -----------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Float64
 
 from clients.cost import Work, cost_lines
 from clients.data import DataError, Table, cell_name, load, setting
@@ -17,6 +16,8 @@ from clients.gp.shard import lone_queries, measurements_of
 from clients.policy import FEWEST_ROWS
 from numerics.gp.measurements import INPUT_LIMIT, LIMIT, Measurements
 from numerics.gp.nearest_rows import learning_rows
+from numerics.gp.rare_values import without_rare_inputs
+from numerics.shared.folds import rows_that_hold
 from protocols.gp.settings import Consents, Settings
 
 _CONSENTS = {
@@ -92,7 +93,8 @@ def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> 
         ),
         f"    for one value of the hyperparameters only, and at {queries} points in a run at most (max-queries)",
         "    Answers are rounded. Those that rest on fewer than five of your rows are rounded most, and",
-        f"    {lone} of them leave in a run at most (max-lone-queries): they could show SINGLE ROWS",
+        f"    {lone} of them leave in a run at most (max-lone-queries), and none where your rows do not predict each",
+        "    other: they could show SINGLE ROWS",
         *(
             ["  once, if the center knows outputs: how well you predict its test points alone, in at most 25 sums"]
             if settings.alone
@@ -151,7 +153,7 @@ def _answers(rows: Measurements, config: Mapping[str, object]) -> dict[str, list
 def _warnings(rows: Measurements, table: Table, target: str, least: int, experts: int) -> list[str]:
     named = [*zip(rows.features, rows.x.T, strict=True), (target, rows.y)]
     lines = [f"  {name}: every row has the same value" for name, values in named if np.ptp(values) == 0]
-    lines += [line for name, values in zip(rows.features, rows.x.T, strict=True) for line in _rare_lines(name, values)]
+    lines += _rare_lines(rows, FEWEST_ROWS)
     cells = rows.outlying_cells
     for place in np.flatnonzero(cells.any(axis=0)).tolist():
         outliers = np.flatnonzero(cells[:, place])
@@ -166,16 +168,14 @@ def _warnings(rows: Measurements, table: Table, target: str, least: int, experts
     return lines
 
 
-def _rare_lines(name: str, values: Float64[np.ndarray, "n"]) -> list[str]:
-    """Return a warning if few rows have the rarer one of an input's two values."""
-    distinct, counts = np.unique(values, return_counts=True)
-    rarer = int(np.argmin(counts))
-    if len(distinct) != 2 or counts[rarer] >= FEWEST_ROWS:
-        return []
+def _rare_lines(rows: Measurements, least: int) -> list[str]:
+    """Return a line for each input of which some values count as others, since few rows have them."""
+    moved = without_rare_inputs(rows.x, rows_that_hold(least, rows.person)) != rows.x
     return [
-        f"  {name}: {distinct[rarer]:g} in {counts[rarer]} of {len(values)} rows. A fusion center that lies can compute"
-        " the sum of their outputs.",
-        "    Leave the column out, or set secure-aggregation = true in the policy",
+        f"  {name}: values that few rows have, in {count} of {rows.n} rows, count as those of {least} rows, or as"
+        " nearer ones"
+        for name, count in zip(rows.features, moved.sum(axis=0).tolist(), strict=True)
+        if count
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from jaxtyping import Float64, Int64
 from clients.digest import digest_of
 from clients.site import Site
 from common.extras import MissingLibraryError
+from numerics.gp.coarse_answers import FEWEST_ROWS
 from numerics.gp.dirichlet import LatentUnits, latent_outputs, latent_units
 from numerics.gp.expert import Expert, LeftOut
 from numerics.gp.kernel_registry import kernel_of
@@ -22,8 +23,9 @@ from numerics.gp.measurements import Measurements
 from numerics.gp.moments import Units, moments_of, units_of
 from numerics.gp.nearest_rows import NearestRows, neighborhoods
 from numerics.gp.own_noise import with_own_noise
+from numerics.gp.rare_values import without_rare_inputs
 from numerics.shared.classes import places_of
-from numerics.shared.folds import Persons, of_rows
+from numerics.shared.folds import Persons, of_rows, rows_that_hold
 from protocols.classes import MOST_CLASSES
 from protocols.gp.payloads import LARGEST_LOGIT, ExpertAsk, Survey
 from protocols.gp.settings import Consents
@@ -93,15 +95,24 @@ class Part:
 def rows_of(site: Site, *, robust: bool) -> Measurements:
     """Return the site's rows; `robust`: without those that have an outlier.
 
+    At a real site, an input that few rows have counts as that of others (`numerics.gp.rare_values`).
+
     A center that asks for both, in two runs, learns the difference: a real site leaves out ``min-rows`` rows, if any.
     A site that would then have too few rows for an expert keeps all.
     """
     rows: Measurements = site.shard
+    if not site.policy.trusts_center:
+        rows = _without_rare_inputs(rows, rows_that_hold(site.policy.at_least(int(FEWEST_ROWS)), rows.person))
     if not robust:
         return rows
     least = site.consents.number("min-rows", Consents.min_rows)
     fewer = rows.without_outliers(least, np.random.default_rng(digest_of((rows.x, rows.y))))
     return fewer if fewer.n >= least else rows
+
+
+@lru_cache(maxsize=4)
+def _without_rare_inputs(rows: Measurements, fewest: int) -> Measurements:
+    return replace(rows, x=without_rare_inputs(rows.x, fewest))
 
 
 def nearest_of(rows: Measurements, ask: Survey | ExpertAsk) -> int:

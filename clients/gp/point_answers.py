@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float16, Float32, Float64, Shaped
 
-from clients.gp.experts import Part, expert_of, kernel_for, nearest_rows_of
+from clients.gp.experts import Part, expert_of, kernel_for, nearest_rows_of, rows_left_out
 from clients.gp.shard import lone_queries
 from clients.site import Site
 from numerics.gp.coarse_answers import FEWEST_ROWS, CoarseAnswer, coarse, coarse_further
@@ -21,6 +22,8 @@ logger = logging.getLogger("flwr")
 
 _LONE = "lone queries"
 """Name of the commitments' counter of predictions that rest on few rows."""
+_PREDICTED = 0.75
+"""Share of the variance of a site's outputs below which the error of its rows, left out, counts as a prediction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +95,7 @@ def predict_points(rows: Part, points: Float64[np.ndarray, "q d"], setup: PointS
     noise = rows.least_noise(setup.theta)
     prior = kernel_for(setup.kernel, rows.x.shape[1]).diagonal(np.array(setup.theta[:-1]), points)
     least = rows_that_hold(int(FEWEST_ROWS), rows.person)
-    answer = _protected(exact, prior, noise, site, least)
+    answer = _protected(exact, prior, noise, site, least, partial(_usual_error, rows, setup))
     # No outputs with this sum of squares have a larger mean: the center would refuse one that only rounding has made.
     squares, floor = float(rows.y @ rows.y), noise
     if rows.noise is not None:
@@ -134,16 +137,44 @@ def _on_the_wire(
     return directions.astype(np.float16), means.astype(np.float32), covariances.astype(np.float16)
 
 
-def _protected(sketch: Sketch, prior: Float64[np.ndarray, "q"], noise: float, site: Site, least: int) -> CoarseAnswer:
-    """Return rounded answers. Those that rest on fewer than `least` rows are withheld beyond ``max-lone-queries``."""
+def _usual_error(rows: Part, setup: PointSetup) -> float:
+    """Return the root mean square error of the site's own rows, left out; infinite where others hardly predict them.
+
+    With short lengths in one column, and lengths that do not matter in the others, every row is alone, and no row
+    predicts another.
+    """
+    left_out = rows_left_out(rows, setup.kernel, setup.theta, setup.local)
+    own = left_out.rows >= setup.n_shared
+    error, variance = float(np.mean(left_out.errors[own] ** 2)), float(rows.y[left_out.rows[own]].var())
+    return float(np.sqrt(error)) if error < _PREDICTED * variance else float("inf")
+
+
+def _protected(
+    sketch: Sketch,
+    prior: Float64[np.ndarray, "q"],
+    noise: float,
+    site: Site,
+    least: int,
+    usual_error: Callable[[], float],
+) -> CoarseAnswer:
+    """Return rounded answers. Those that rest on fewer than `least` rows are withheld beyond ``max-lone-queries``.
+
+    All of these are withheld where the hyperparameters do not predict the site's rows themselves.
+    """
     few = sketch.rows < least
     answer = coarse(sketch.mean, sketch.explained, sketch.directions, few, prior, noise)
     lone = few & (answer.explained > 0)
     most = site.consents.number("max-lone-queries", lone_queries(site.shard.n))
+    if lone.any():
+        error = usual_error()
+        if np.isfinite(error):
+            answer = coarse(sketch.mean, sketch.explained, sketch.directions, few, prior, noise, error)
+        else:
+            most = 0
     withheld = lone & (np.cumsum(lone) > most - site.commitments.count(_LONE, 0))
     site.commitments.count(_LONE, int((lone & ~withheld).sum()))
     if withheld.any():
-        problem = "site %s: %d predictions that rest on few of its rows are withheld (max-lone-queries is %d)"
+        problem = "site %s: %d predictions that rest on few of its rows are withheld (at most %d leave)"
         logger.warning(problem, site.name, int(withheld.sum()), most)
     available = ~withheld
     return CoarseAnswer(

@@ -30,6 +30,8 @@ _TOLERANCE = 0.0045
 """Half the width of a claim, as a share of a column's range."""
 _SHORTEST, _LONGEST = 1e-3, 1e4
 """Bounds of a length at a site."""
+_SLICE, _SURE = 0.006, 0.97
+"""Length in the column of a slice, and share of the variance from which its answer is about one row."""
 _RARE = 4
 """Most rows of a value whose outputs `likelihoods` looks for."""
 
@@ -266,7 +268,10 @@ def neighbors(site: AttackedSite) -> Claims:
 
 
 def likelihoods(site: AttackedSite) -> Claims:
-    """Lengths of nothing in a column of two values: the likelihood tells the sum of the outputs of the rarer value."""
+    """The likelihood of lengths of nothing in a column of two values tells the sum of the outputs of the rarer value.
+
+    Where one row has it, the covariances tell its other inputs.
+    """
     n_columns = site.ranges.shape[1]
     moments = site.ask(Survey(_MAX_ROWS, "se", fit=False)) if site.start_run() else None
     if not isinstance(moments, Moments) or len(moments.counts) > 1:
@@ -280,20 +285,18 @@ def likelihoods(site: AttackedSite) -> Claims:
         n_high = round(n * share[column])
         n_rare, value = min((n_high, high[column]), (n - n_high, low[column]))
         total_of = _classes_of_value if moments.classes else _outputs_of_value
-        total = total_of(site, moments, int(column), n_rare) if n_rare <= _RARE else None
+        total = total_of(site, moments, int(column), n_rare) if 1 <= n_rare <= _RARE else None
         if total is None:
             continue
         notes.append(
             f"{moments.features[column]} = {value:g}: the outputs of {n_rare} of {n} rows add up to {total:.6g}"
         )
         if n_rare == 1:
-            box = np.full(n_columns, np.nan)
-            box[column], box[-1] = value, total
-            boxes.append(box)
-    rows = np.array(boxes).reshape(-1, n_columns)
-    tolerance = _TOLERANCE * np.ptp(site.ranges, axis=0)
-    ends = [np.where(np.isnan(rows), sign * np.inf, rows + sign * tolerance) for sign in (-1, 1)]
-    return Claims(ends[0], ends[1], np.ones(len(rows), np.int64), notes)
+            # The covariances with the other columns are then the row's distance from their means.
+            sign = 1 if value == high[column] else -1
+            others = means + n * moments.covariances[0][column] / (sign * (high - low)[column])
+            boxes.append(np.append(np.where(np.arange(len(means)) == column, value, others), total))
+    return _boxes(boxes, site, notes)
 
 
 def _outputs_of_value(site: AttackedSite, moments: Moments, column: int, n_rare: int) -> float | None:
@@ -371,11 +374,70 @@ def _ask_likelihood(
     return answer if isinstance(answer, Likelihood) else None
 
 
+def slices(site: AttackedSite) -> Claims:
+    """Short lengths in one column and none that matter in the others: rows next to each other there are read alone."""
+    n_columns = site.ranges.shape[1]
+    boxes, n_points, run = [], 0, 0
+    while (center := _Center(site)).moments is not None:
+        if center.moments.classes:
+            return Claims.none(n_columns, "this attack is on amounts")
+        d = len(center.moments.features)
+        column, part = run % d, run // d
+        run += 1
+        readings = _slice(center, column, part)
+        n_points += center.n_points
+        for place, output in readings:
+            box = np.full(n_columns, np.nan)
+            box[[column, -1]] = place, output
+            boxes.append(box)
+    return _boxes(boxes, site, [f"runs: {run}, points asked: {n_points}"])
+
+
+def _slice(center: _Center, column: int, part: int) -> list[tuple[float, float]]:
+    """Return value in the column, and output, of the rows that a run reads alone."""
+    assert center.moments is not None  # noqa: S101 - the caller has checked them
+    lengths = np.full(len(center.moments.features), _LONGEST)
+    lengths[column] = length = _SLICE
+    center.set_model(lengths, 1.0, 1e-3)
+    grid = np.zeros((int(8 / (2 * length)), len(lengths)))
+    grid[:, column] = np.random.default_rng(part).permutation(np.arange(len(grid))) * 2 * length - 4.0
+    readings = []
+    for place in np.array_split(grid, len(grid) // 8):
+        answer = center.predict(place)
+        if answer is None:
+            break
+        hit = np.flatnonzero(answer.explained[0] > 0)
+        if not len(hit):
+            continue
+        step = length * np.sqrt(np.maximum(-np.log(answer.explained[0][hit]), 0.0))
+        around = np.repeat(place[hit], 2, axis=0)
+        around[:, column] += np.column_stack([step, -step]).ravel()
+        answer = center.predict(around)
+        if answer is None:
+            break
+        explained = answer.explained[0].reshape(-1, 2)
+        best = 2 * np.arange(len(hit)) + explained.argmax(axis=1)
+        for each in best[explained.max(axis=1) > _SURE]:
+            x = around[each, column] * center.units.scale[column] + center.units.mean[column]
+            y = answer.mean[0][each] / np.sqrt(answer.explained[0][each]) * center.units.y_scale + center.units.y_mean
+            readings.append((float(x), float(y)))
+    return readings
+
+
+def _boxes(boxes: list[Float64[np.ndarray, "q"]], site: AttackedSite, notes: list[str]) -> Claims:
+    """Claim that one row lies in each box: at these values, anywhere in the columns where there is none."""
+    rows = np.unique(np.array(boxes).reshape(-1, site.ranges.shape[1]), axis=0)
+    tolerance = _TOLERANCE * np.ptp(site.ranges, axis=0)
+    ends = [np.where(np.isnan(rows), sign * np.inf, rows + sign * tolerance) for sign in (-1, 1)]
+    return Claims(ends[0], ends[1], np.ones(len(rows), np.int64), notes)
+
+
 ATTACKS: Mapping[str, Attack] = {
     "isolation": isolation,
     "plausible": plausible,
     "neighbors": neighbors,
     "surroundings": surroundings,
     "likelihoods": likelihoods,
+    "slices": slices,
 }
 """By name (`consilience.attack.interface`)."""

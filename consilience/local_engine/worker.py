@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
+import pickle  # nosec B403 - bytes of its own parent process
 import queue
 import signal
 import sys

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import pickle
-import subprocess
+import pickle  # nosec B403 - bytes of its own child processes
+import subprocess  # nosec B404 - this Python, without a shell
 import sys
 import threading
 from collections import deque

@@ -59,11 +59,12 @@ def coarse(
     few: Bool[np.ndarray, "q"],
     prior: Float64[np.ndarray, "q"],
     noise: float,
+    usual_error: float = 0.0,
 ) -> CoarseAnswer:
     """Round an expert's answers.
 
     The variance of an observation is rounded to 2 %, the mean to a twentieth of the deviation, a direction to 1/32.
-    Where `few`, these are 20 %, a quarter, and no direction.
+    Where `few`, these are 20 %, a quarter but at least half of `usual_error`, and no direction.
 
     Parameters
     ----------
@@ -77,6 +78,9 @@ def coarse(
         ``(q,)`` prior variances k** at the points.
     noise : float
         Variance sigma^2 of the noise.
+    usual_error : float
+        By how much rows are mispredicted that are left out: what an answer of few rows tells exceeds no prediction by
+        much. Noise of next to nothing, which the center may choose, would make all steps short.
 
     Examples
     --------
@@ -94,7 +98,7 @@ def coarse(
     variance = whole * np.exp(np.round(np.log(share) / step) * step)
     rounded = np.clip(whole - variance, 0.0, prior)
     known = rounded > 0
-    unit = np.where(few, _FEW_MEAN, _MEAN) * np.sqrt(variance)
+    unit = np.where(few, np.maximum(_FEW_MEAN * np.sqrt(variance), usual_error / 2), _MEAN * np.sqrt(variance))
     return CoarseAnswer(
         np.where(known, np.round(mean / unit) * unit, 0.0),
         rounded,

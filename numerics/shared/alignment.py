@@ -16,7 +16,7 @@ Words = UInt64[np.ndarray, "n"]
 
 
 class AlignmentError(ValueError):
-    """Keys that do not identify the entities; the message names the site."""
+    """Error: keys do not identify the entities. The message names the site."""
 
 
 @dataclass(frozen=True)

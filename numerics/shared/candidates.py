@@ -78,13 +78,13 @@ OURS: Mapping[str, str] = {
     LEAF: "min-leaf of the run or of the site sets it",
     "subsample": "a tree of a few rows would hold single outcomes",
 }
-"""Settings that a candidate may not choose, with the reason."""
+"""Settings that a candidate may not change, with the reason."""
 _OURS_OF_CLASSES: Mapping[str, str] = {
     "class_weight": "class-weight of the run sets it",
     "solver": "no other model may be sent",
     "penalty": "no other model may be sent",
 }
-"""Further ones of methods for classes."""
+"""More such settings, of methods for classes."""
 _NAME = re.compile(r"[\s,]*([A-Za-z][\w-]*)")
 _SETTING = re.compile(
     r"""\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s,()"'=]+))\s*(?:,|(?=\)))"""
@@ -93,11 +93,11 @@ _CLOSE = re.compile(r"\s*\)")
 
 
 class SettingsError(ValueError):
-    """Settings that cannot be read or that a method does not have; the message follows the method's name."""
+    """Error: settings cannot be read, or the method lacks them. The message follows the method's name."""
 
 
 class CandidateError(ValueError):
-    """A list of candidates that cannot be read; the message names the methods."""
+    """Error: a list of candidates cannot be read. The message names the methods."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Candidate:
     text : str
         The user's text.
     classes : bool
-        Whether it predicts classes (`numerics.shared.classifiers`), and not an amount.
+        Whether it predicts classes (`numerics.shared.classifiers`) instead of an amount.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def parse_candidates(text: str, *, classes: bool = False) -> tuple[Candidate, ..
     ------
     CandidateError
         If there is no candidate, or the same twice; if a name or setting is unknown; or if a setting has a value that
-        the estimator refuses or may not be chosen (`random_state`, `min_samples_leaf`, ...).
+        the estimator refuses, or may not be changed (`random_state`, `min_samples_leaf`, ...).
 
     Examples
     --------
@@ -254,7 +254,7 @@ def check_settings(
     settings : Mapping
         Values by name.
     ours : Mapping of str
-        Settings that may not be chosen, with the reason.
+        Settings that may not be changed, with the reason.
     whose : str
         Who may not choose these, e.g. ``a candidate's``, for the message.
     classes : bool
@@ -269,7 +269,7 @@ def check_settings(
     --------
     >>> check_settings("lr", {"seed": 3}, OURS, "a candidate's")
     Traceback (most recent call last):
-    numerics.shared.regressors.SettingsError: lr has no setting 'seed'; it has: copy_X, fit_intercept, positive, tol
+    numerics.shared.candidates.SettingsError: lr has no setting 'seed'; it has: copy_X, fit_intercept, positive, tol
     """
     if not settings:
         return

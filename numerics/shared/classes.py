@@ -1,7 +1,7 @@
 """Lists of classes: their order, the union of several sites' lists, and probabilities of one list in terms of another.
 
 A site knows the classes of its own rows. The class list of a run is the union over the sites; a site that lacks a class
-goes on with its own, and its probabilities are put into the places that its classes have in the list of the run.
+uses its own list, and its probabilities get the places of its classes in the list of the run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 SMALLEST_PROBABILITY = 1e-6
-"""Probabilities are not smaller than this in a logarithm: so a row's log loss is 13.8 at most."""
+"""Smallest probability in a logarithm: a row's log loss is 13.8 at most."""
 
 
 def sort_classes(labels: Iterable[str]) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def align_probabilities(
     """Put probabilities into the places of their classes in a longer list, as those of a model of `n_rows` rows.
 
     No model of n rows knows that a class is impossible. One imaginary row counts for all classes alike (Perks 1947), so
-    the smallest probability is ``1 / k / (n + 1)``, that of a class which the model has never seen, too.
+    the smallest probability is ``1 / k / (n + 1)``, also for a class without a row.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def probabilities_of_scores(scores: Float64[np.ndarray, "c n"]) -> Float64[np.nd
 
 
 _ROUNDING = 1e-4
-"""By which probabilities may miss a sum of 1: they may have crossed the wire in single precision."""
+"""Tolerance for a sum of 1: probabilities may have crossed the wire in single precision."""
 
 
 def are_probabilities(values: Float64[np.ndarray, "n k"]) -> bool:

@@ -122,8 +122,8 @@ def prediction_columns(
 def best_threshold(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n"]) -> float:
     """Return the probability of the second of two classes from which on to predict it: the best balanced accuracy.
 
-    The rows must not be those that the model learned from. It is the middle of the gap between two probabilities; of
-    equally good ones, the nearest to 1/2. It is 1/2 if the rows have one class.
+    The rows must not be those that the model learned from. A threshold is the middle of a gap between two
+    probabilities. Of equally good ones, the nearest to 1/2 is returned; 1/2 if the rows have one class.
 
     Source: Youden (1950).
 
@@ -219,7 +219,7 @@ def auc(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n"]) ->
             continue
         scores = probabilities[:, place]
         ranks = rankdata(scores)
-        # Share of the other class's rows that a row is on the right side of.
+        # Share of the other class's rows that a row is ranked rightly against.
         placements = np.empty(len(y))
         placements[positive] = (ranks[positive] - rankdata(scores[positive])) / n
         placements[~positive] = 1 - (ranks[~positive] - rankdata(scores[~positive])) / m
@@ -243,7 +243,7 @@ def classification_scores(
     y : ndarray
         ``(n,)`` places of the true classes.
     threshold : float or None
-        As in `predicted_classes`; it concerns the accuracies.
+        As in `predicted_classes`, for the accuracies.
 
     Returns
     -------

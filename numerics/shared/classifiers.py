@@ -32,8 +32,8 @@ def fit_classes(
     """Fit a candidate to classes.
 
     As `numerics.shared.regressors.fit`: one thread, scalers where the method depends on units and `standardize` is
-    ``model``. A logistic regression becomes a plain one in the units of the rows. Rows of one class give a model that
-    knows this class alone.
+    ``model``. A logistic regression becomes a plain one in the units of the rows. Rows of one class give a model with
+    this class alone.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def class_probabilities(
     n_classes : int
         Length k of the class list.
     n_rows : float
-        Rows that the model was fitted to: it knows of no class that it is impossible
+        Rows that the model was fitted to. Classes that it lacks get a small probability
         (`numerics.shared.classes.align_probabilities`).
 
     Returns
@@ -133,7 +133,7 @@ def class_probabilities(
         own = places[np.asarray(model.classes_, np.int64)]
         if predicted.shape != (len(x), len(own)):
             raise ValueError("not one probability for every class")
-    except Exception:  # the models are others'
+    except Exception:  # models from other sites may raise anything
         return np.full((len(x), n_classes), np.nan)
     bad = ~np.isfinite(predicted).all(axis=1) | (predicted < 0).any(axis=1)
     predicted[bad] = np.nan

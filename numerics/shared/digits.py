@@ -1,4 +1,4 @@
-"""Significant digits: what a site rounds its sums to."""
+"""Significant digits, to which a site rounds its sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact sums of floating-point numbers as wide integers: they do not depend on the order, and can be masked.
+"""Exact sums of floating-point numbers, as wide integers: independent of the order, and ready for masks.
 
 A number is represented by the nearest multiple of ``2**-64``: a two's complement integer of 256 bits in four words of
 64, the lowest first. Integers add exactly modulo ``2**256``. A sum is therefore the same in any order; its rounding
@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, UInt64
 
 WORDS = 4
-"""Number of words of a number."""
+"""Words of one number."""
 LARGEST_TERM = 2.0**180
 """Largest absolute value of a term, about 1.5e54."""
 MOST_TERMS = 2**10

@@ -1,4 +1,4 @@
-"""Parts of rows, of which each is left out once; rows of one person lie in one part."""
+"""Parts of rows for hold-outs and folds; rows of one person lie in one part."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from jaxtyping import Int64, UInt8
 Split = tuple[Int64[np.ndarray, "a"], Int64[np.ndarray, "b"]]
 """Rows to fit to, and rows to predict."""
 OPTIONAL = {"optional": True}
-"""Metadata of a dataclass's field that digests leave out where it is None (clients/digest.py)."""
+"""Metadata of a field that digests leave out where it is None (clients/digest.py)."""
 Persons = Int64[np.ndarray, "n"] | None
-"""``(n,)`` number of the person that each row is about; None: every row is about another one."""
+"""``(n,)`` number of the person that each row is about; None: each row is another person."""
 
 
 def draw_folds(n: int, rng: np.random.Generator, n_parts: int, person: Persons = None) -> list[Split]:
-    """Draw parts of `n` rows, fewer of fewer rows or persons; each is predicted by a model fitted to all others.
+    """Divide rows at random into parts, at most one a row or person; return for each all other rows, and the part.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def of_rows(person: Persons, rows: Int64[np.ndarray, "m"]) -> Persons:
 
 
 def rows_that_hold(n_persons: int, person: Persons) -> int:
-    """Return the fewest rows among which there are surely so many persons: any rows may be those of few.
+    """Return the smallest number such that any so many rows are of `n_persons` persons at least.
 
     Examples
     --------

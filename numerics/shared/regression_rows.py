@@ -19,7 +19,7 @@ class RegressionRows:
     x : ndarray
         ``(n, p)`` inputs of the training rows, finite.
     y : ndarray
-        ``(n,)`` outcomes of the training rows, finite; where there are classes, the place of each row's in `classes`.
+        ``(n,)`` outcomes of the training rows, finite; of classes, the place of each row's class in `classes`.
     x_test, y_test : ndarray
         ``(t, p)`` and ``(t,)`` test rows, which only serve to measure errors; t may be 0.
     features : tuple of str
@@ -27,7 +27,7 @@ class RegressionRows:
     classes : tuple of str
         The learner's classes, in order; empty for amounts.
     person, person_test : ndarray or None
-        ``(n,)`` and ``(t,)`` numbers of the persons that the rows are about; None: every row is about another one.
+        ``(n,)`` and ``(t,)`` numbers of the persons that the rows are about; None: each row is another person.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class RegressionRows:
 
     @property
     def persons(self) -> Int64[np.ndarray, "persons"]:
-        """Persons of the training rows, each once, by the order of their numbers; without persons, the rows."""
+        """Persons of the training rows, each once, in the order of their numbers; without persons, the rows."""
         return persons_in(np.arange(self.n), self.person)
 
     @property

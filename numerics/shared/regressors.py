@@ -1,4 +1,4 @@
-"""Methods of regression by short name: how a user types them, and how they are fitted."""
+"""Fits of methods of regression."""
 
 from __future__ import annotations
 
@@ -18,12 +18,6 @@ from numerics.shared.value_groups import ValueGroups
 if TYPE_CHECKING:  # scikit-learn takes a second to import, and many asks need the names of methods only
     from sklearn.base import BaseEstimator
     from sklearn.linear_model import LinearRegression
-
-
-# -- reading ----------------------------------------------------------------------------------------------------------
-
-
-# -- fitting ----------------------------------------------------------------------------------------------------------
 
 
 def build(candidate: Candidate, *, standardize: str, min_leaf: int, seed: int) -> BaseEstimator:
@@ -49,6 +43,7 @@ def build(candidate: Candidate, *, standardize: str, min_leaf: int, seed: int) -
 
     Examples
     --------
+    >>> from numerics.shared.candidates import parse_candidates
     >>> [forest] = parse_candidates("rf(max_depth=3)")
     >>> build(forest, standardize="model", min_leaf=5, seed=0).min_samples_leaf
     5
@@ -97,7 +92,7 @@ def fit(
     candidate, standardize, min_leaf, seed
         As in `build`.
     group : int
-        Neighboring values of a column that no threshold of a tree separates: as many or more. With 1, each may be.
+        Fewest neighboring values of a column that no threshold of a tree separates; 1: thresholds are free.
     person : ndarray or None
         ``(n,)`` persons of the rows, which a method that cross-validates its penalty leaves out as a whole.
 
@@ -108,6 +103,7 @@ def fit(
 
     Examples
     --------
+    >>> from numerics.shared.candidates import parse_candidates
     >>> x = np.arange(8.0)[:, np.newaxis]
     >>> model = fit(parse_candidates("lr")[0], x, 3 * x[:, 0], standardize="model", min_leaf=1, seed=0)
     >>> model.coef_.round(6)
@@ -153,7 +149,7 @@ def set_common_parameters(estimator: BaseEstimator, *, seed: int, min_leaf: int)
 def quiet_fit() -> Iterator[None]:
     """Fit in one thread and without warnings.
 
-    Those of early stops are ignored, since the error on held-out rows shows how good the model is.
+    Warnings of early stops are ignored: the error on held-out rows shows how good the model is.
     """
     with single_threaded(), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

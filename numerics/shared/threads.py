@@ -31,7 +31,7 @@ def single_threaded() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _libraries(_modules: int) -> ThreadpoolController:
-    """Return the loaded libraries, from a cache as long as no other module is imported: the search takes milliseconds.
+    """Return the loaded libraries, from a cache until another module is imported: the search takes milliseconds.
 
     A controller knows the libraries that were loaded at its search. Loading all of them first would take a second,
     for which every ask of a deployed site would wait.

@@ -1,4 +1,4 @@
-"""Groups of neighboring values in place of single ones, so that no fit tells the values of a group apart."""
+"""Groups of neighboring values: fits see the mean of a group in place of its values."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ encrypted for the site that it is meant for. The center relays the bytes.
 """
 
 from protocols.residual.learning_payloads import (
-    AgentPredictions,
     Bin,
     Compare,
     Conclude,
@@ -22,7 +21,6 @@ from protocols.residual.learning_payloads import (
     FittedValues,
     Holdings,
     Order,
-    Predict,
     PredictionsAlone,
     Ready,
     Receipt,
@@ -31,6 +29,7 @@ from protocols.residual.learning_payloads import (
     Try,
     rounded,
 )
+from protocols.residual.prediction_payloads import AgentPredictions, Predict
 from protocols.residual.sealed_payloads import (
     Fuse,
     FusionStep,

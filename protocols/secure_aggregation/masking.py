@@ -43,7 +43,7 @@ SEALED_BYTES = 228
 FEWEST_SITES = 3
 """Fewest sites of a sum: of a sum over two, each could compute the other's answer."""
 MOST_SITES = 500
-"""Most sites of a sum: a site shares its secrets in quadratic time, some 7 s for so many sites."""
+"""Most sites of a sum: sharing secrets takes a site quadratic time, some 7 s for this number."""
 
 _SEED_BYTES = 31  # Flower pads a secret to whole blocks of 16 bytes, by one byte at least
 _CURVE, _ORDER = ec.SECP256R1(), 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
@@ -51,7 +51,7 @@ _PURPOSE = b"consilience: masked sums, 1: "
 
 
 class MaskError(ValueError):
-    """A key, a share or a sealed text that cannot be used. Its message contains no part of it."""
+    """Error: a key, a share or a sealed text cannot be used. The message contains no part of it."""
 
 
 def threshold(holders: int) -> int:

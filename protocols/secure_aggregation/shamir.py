@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from Crypto.Util.Padding import unpad
+from Crypto.Util.Padding import unpad  # nosec B413 - PyCryptodome, which Flower brings
 
 _BLOCK, _NUMBER = 16, 4
 _BITS = 8 * _BLOCK

@@ -1,4 +1,4 @@
-"""Faults: what a site may report when it cannot answer. A code, and a message that is fixed here.
+"""Faults: codes that a site reports when it cannot answer, each with a fixed message.
 
 An exception's text can contain private values, so it stays in the site's own log. The fusion center prints the message
 that belongs to the code; an unknown code is shown as a number.

@@ -199,7 +199,7 @@ def ledger_lines(
     field.
 
     Bytes are those of the encoded records: an array's numbers as they are, and the serialized ConfigRecord with the
-    scalars. Flower's own message header is not counted. What a site sent has its `digest` too, as ``sha256``, and the
+    scalars. Flower's own message header is not counted. Lines of an answer also have its `digest`, as ``sha256``; the
     envelope of a refusal has its code as ``fault``. Site and fusion center write these lines from the same records, so
     that they can be compared.
     """

@@ -14,11 +14,11 @@ from flwr.app import Array, ArrayRecord, ConfigRecord
 from protocols.wire.payload import RAW, Payload, PayloadError, decode, encode, shorten
 
 PACKED = "packed"
-"""What errors call bytes whose payload is unknown."""
+"""Name of an unknown payload in errors."""
 
 _LENGTH_BYTES = 4
 _MOST_HEADER = 1 << 20
-"""Most bytes of a header: parsed JSON can take a hundred times the memory of its text, and the sender is foreign."""
+"""Most bytes of a header: parsed JSON can take a hundred times the memory of its text, and senders are not trusted."""
 
 
 def pack(payload: Payload) -> bytes:
@@ -107,7 +107,7 @@ def _is_header(header: object) -> TypeGuard[list[Any]]:
 
 
 def _arrays(title: str, data: bytes, start: int, described: list[Any]) -> ArrayRecord:
-    """The arrays that lie in `data` from `start` on, to its last byte."""
+    """Return the arrays in `data` from `start` on, to its last byte."""
     arrays: dict[str, Array] = {}
     for each in described:
         if not _is_description(each) or each[0] in arrays:

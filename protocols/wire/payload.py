@@ -29,7 +29,7 @@ _DTYPES = {
     name: np.dtype(name).newbyteorder("<")
     for name in ("bool", "uint8", "uint64", "int64", "float16", "float32", "float64")
 }
-_MOST_DIMENSIONS = 8  # far more than any payload has; bounds the length of a foreign shape in a message
+_MOST_DIMENSIONS = 8  # more than any payload has; limits the length of a received shape in a message
 
 
 class PayloadError(ValueError):
@@ -55,10 +55,10 @@ class Payload:
     """Base of all payloads.
 
     A subclass is a frozen dataclass. An ask names its answer: ``class EStep(Payload, answer=Statistics)``. An answer of
-    which the fusion center needs only the sum over sites declares it: ``class Statistics(Payload, summed=True)``;
-    secure aggregation masks those (protocols/secure_aggregation/payloads.py). An ask that every site of a sum gets
-    alike declares it: ``class Price(Payload, answer=Masses, alike=True)``. Masks of answers to different asks do not
-    cancel then, so that no center learns a site's answer from a sum by asking the others what it knows.
+    which the fusion center needs only the sum over sites is declared so: ``class Statistics(Payload, summed=True)``;
+    secure aggregation masks it (protocols/secure_aggregation/payloads.py). ``alike=True`` declares that all sites of a
+    sum get the same ask: ``class Price(Payload, answer=Masses, alike=True)``. Masks of answers to different asks then
+    do not cancel. Otherwise a center could ask all other sites for numbers that it knows, and subtract these.
 
     Examples
     --------
@@ -80,8 +80,8 @@ class Payload:
     def spends(self) -> dict[str, int]:
         """Return how much of the data's budget an answer to this ask takes, by kind (`protocols.budget`).
 
-        Every ask is charged as one ask and for its bytes, beside this. The center sends the numbers that this is
-        computed from, so they may be anything.
+        Each ask is also charged as one ask, and for its bytes. The numbers behind the amount come from the center,
+        so the amount may be anything.
         """
         return {}
 
@@ -170,7 +170,7 @@ def check(payload: Payload) -> None:
     Raises
     ------
     PayloadError
-        Names the payload and the field, with the expected and the actual numbers.
+        The message names the payload and the field, with the expected and the actual sizes or types.
 
     Examples
     --------

@@ -25,7 +25,9 @@ def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
         if "coreset.Masses" in payloads
         else ""
     )
-    alone = " Three sums say what a site's rows cost in clusters of its own." if "coreset.Compared" in payloads else ""
+    alone = (
+        " Three sums say what a site's rows cost in clusters of its own." if "coreset.CostsAlone" in payloads else ""
+    )
     return (
         f"Rows stayed at the sites. What left them are {points}, and how many rows of each group are in each"
         f" cluster.{single}{counts}{alone}"

@@ -228,7 +228,7 @@ REPORT = ProtocolReport(
         "Lead": "asks the site with the outcome to do the fusion center's arithmetic",
         "Fuse": "the agents' encrypted answers, to the site with the outcome",
         "FusionStep": "that site's next ask, encrypted; at the end its results",
-        "Pass": "asks an agent for its turn in the ring",
+        "Pass": "asks an agent for its turn in the ring",  # nosec B105 - no password
         "NextResidual": "the residual for the next agent, encrypted, and its mean square",
         "Residual": "the residual on its way in the ring",
         "Sum": "agents' encrypted parts of the predictions, to the site with the outcome",

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from clients.bc3e import results
 from clients.policy import Policy
 from consilience.attack import bc3e
 from consilience.attack.playing import Outcome, play
@@ -43,7 +44,7 @@ def test_no_rare_combination_comes_out_where_the_site_withholds_them(data: Path)
 def test_without_protection_all_rare_combinations_come_out(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And by default those outside of rare clusters do, which docs/bc3e.md says."""
     by_default = played(data)
-    monkeypatch.setattr(Policy, "private_floor", lambda self, n_rows: 1)
+    monkeypatch.setattr(Policy, "private_floor", lambda policy, n_rows: 1)
     for outcome, protected in zip(played(data), by_default, strict=True):
         rows = bc3e.true_rows(_shard(data))
         counts = np.unique(rows, axis=0, return_counts=True)[1]
@@ -51,12 +52,19 @@ def test_without_protection_all_rare_combinations_come_out(data: Path, monkeypat
         assert 0 < protected.n_true < outcome.n_true
 
 
-def test_right_decisions_of_many_runs_tell_known_classes(data: Path) -> None:
-    """A limit that docs/bc3e-reference.md states, for as many runs as the budget has."""
+@pytest.mark.parametrize("step", [1, results.FEWEST_APART])
+def test_right_decisions_of_many_runs_tell_no_known_class(
+    data: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    monkeypatch.setattr(results, "FEWEST_APART", step)
     frame = pd.read_csv(data).drop(columns="class_b").assign(known=np.random.default_rng(1).integers(0, 2, N))
     frame.to_csv(data, index=False)
     (outcome,) = play("bc3e", data, settings={"truth": "known"}, most_runs=25, only="right decisions")
-    assert outcome.n_true > outcome.n_claims / 2, outcome.lines
+    assert (outcome.groups_out > 0) == (step == 1), outcome.lines
+    assert outcome.rows_out == 0 or step == 1, outcome.lines
+
+
+def test_without_known_classes_no_decision_is_counted(data: Path) -> None:
     (outcome,) = play("bc3e", data, settings={"truth": ""}, most_runs=2, only="right decisions")
     assert outcome.n_claims == 0, outcome.lines
 

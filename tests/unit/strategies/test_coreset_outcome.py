@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from numerics.coreset.fairness.assignment import Assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.weighted_points import WeightedPoints
 from strategies.coreset.outcome import _largest
+from strategies.coreset.profile import profile_of
 from strategies.coreset.refinement import _start
 from tests.support.examples import examples
 
@@ -24,6 +26,23 @@ def test_a_point_is_of_the_cluster_that_has_most_of_it(masses: list[list[int]]) 
     point, center = np.nonzero(table)
     assignment = Assignment(point, center, table[point, center], 0.0, 0.0, np.zeros((1, 3)), np.zeros((3, 1)))
     assert np.array_equal(_largest(assignment, len(table)), table.argmax(axis=1))
+
+
+def test_the_spread_of_a_cluster_of_whole_points_is_that_of_its_rows() -> None:
+    rows = np.array([[0.0], [2.0], [10.0], [14.0]])
+    places = np.array([[1.0], [12.0]])
+    movement = np.square(rows - np.repeat(places, 2, axis=0)).sum(axis=0)
+    outcome: Any = SimpleNamespace(
+        points=SimpleNamespace(points=places, weights=np.array([2, 2]), movement=movement),
+        clustering=SimpleNamespace(
+            assignment=SimpleNamespace(point=np.array([0, 1]), center=np.array([0, 0]), mass=np.array([2, 2]))
+        ),
+        centers=SimpleNamespace(fair=np.zeros((1, 1)), scale=np.ones(1)),
+        pool=SimpleNamespace(units=(np.zeros(1), np.ones(1)), features=("a",)),
+    )
+    profile = profile_of(outcome)
+    assert profile.mean.item() == rows.mean()
+    assert profile.spread.item() == pytest.approx(rows.std())
 
 
 def test_prices_begin_with_those_of_the_points_where_those_of_moving_centers_are_far_off() -> None:

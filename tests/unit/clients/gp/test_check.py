@@ -21,4 +21,4 @@ def test_a_rare_value_of_a_column_is_named(tmp_path: Path, n_rare: int, named: b
     config = {"data": str(tmp_path / "wells.csv"), "target": "y", "protocol": "gp"}
     table = load(config)
     text = "\n".join(describe(measurements_of(table, config), table, config))
-    assert (f"pump: 0 in {n_rare} of 40 rows" in text) == named
+    assert (f"pump: values that few rows have, in {n_rare} of 40 rows" in text) == named

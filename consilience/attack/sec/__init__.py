@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,113 +12,30 @@ from jaxtyping import Float64, UInt8
 
 from clients.sec.disclosure import MOST_REPETITIONS
 from consilience.attack.interface import Attack, Claims
+from consilience.attack.sec.crafted_models import (
+    FINEST,
+    LARGEST,
+    Boxes,
+    digits_of,
+    shares_of,
+    smallest_excess,
+    values_of,
+)
 from consilience.attack.site import AttackedSite
 from numerics.shared.classes import SMALLEST_PROBABILITY
 from numerics.shared.regression_rows import RegressionRows
-from protocols.models import encode_model
 from protocols.sec.payloads import MOST_ROWS, Errors, Exchange, FittedModel, Losses, Predict, Select
 
-_LEAF = -1
-_LARGEST = 2.0**40
-"""Value of a leaf: its square is far larger than any outcome's."""
-_BITS = 44
-"""Bits of a mean squared error that can be read; the others are rounding."""
 _MOST_ASKS = 400
 _COMBINATIONS = 3
 """Combinations of models that every center may ask the error of."""
 _MODELS, _STRIPS = 400, 40
 """Models of one ask, and strips of a column's range."""
-_FINEST = 2.0**-9
-"""A box of this width, as a share of the column's range, is not cut further."""
 
 
 def true_rows(shard: RegressionRows) -> Float64[np.ndarray, "n q"]:
     """Return inputs and outcome of every row (`consilience.attack.interface`)."""
     return np.column_stack([shard.x, shard.y])
-
-
-# -- crafted models ---------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Boxes:
-    """A growing decision tree, whose leaves are boxes in the space of the inputs.
-
-    Examples
-    --------
-    >>> boxes = Boxes(np.zeros(1), np.ones(1))
-    >>> boxes.cut(0), boxes.high[1], boxes.low[2]
-    ((1, 2), array([0.5]), array([0.5]))
-    """
-
-    first_low: Float64[np.ndarray, "p"]
-    first_high: Float64[np.ndarray, "p"]
-    feature: list[int] = field(default_factory=lambda: [0])
-    threshold: list[float] = field(default_factory=lambda: [0.0])
-    left: list[int] = field(default_factory=lambda: [_LEAF])
-
-    def __post_init__(self) -> None:
-        self.low, self.high = [self.first_low], [self.first_high]
-        self.width = self.first_high - self.first_low
-
-    def cut(self, box: int, column: int | None = None, at: float | None = None) -> tuple[int, int]:
-        """Cut a box in two, at the middle of its longest side or at `at` in `column`; return the numbers of both."""
-        low, high = self.low[box], self.high[box]
-        side = int(np.argmax((high - low) / self.width)) if column is None else column
-        threshold = float((low[side] + high[side]) / 2) if at is None else at
-        self.feature[box], self.threshold[box], self.left[box] = side, threshold, len(self.left)
-        for _ in range(2):
-            self.feature.append(0)
-            self.threshold.append(0.0)
-            self.left.append(_LEAF)
-        upper, lower = high.copy(), low.copy()
-        upper[side] = lower[side] = threshold
-        self.low += [low, lower]
-        self.high += [upper, high]
-        return len(self.left) - 2, len(self.left) - 1
-
-    def relative_width(self, box: int) -> float:
-        """Return the longest side of a box, as a share of the first one's."""
-        return float(((self.high[box] - self.low[box]) / self.width).max())
-
-    def model(self, values: Mapping[int, float]) -> UInt8[np.ndarray, "bytes"]:
-        """Return the tree as a site would send it, with these values by box, and 0 in all other boxes."""
-        from sklearn.tree import DecisionTreeRegressor
-
-        leaves = np.zeros((len(self.left), 1, 1))
-        for box, value in values.items():
-            leaves[box] = value
-        model = DecisionTreeRegressor()
-        model.tree_, model.n_outputs_, model.n_features_in_ = self._tree(leaves), 1, len(self.width)
-        return encode_model(model)
-
-    def classifier(self, shares: Mapping[int, float], sure: int, k: int) -> UInt8[np.ndarray, "bytes"]:
-        """Return the tree as a classifier that gives one of k classes these shares by box, and all alike elsewhere."""
-        from sklearn.tree import DecisionTreeClassifier
-
-        leaves = np.full((len(self.left), 1, k), 1 / k)
-        for box, share in shares.items():
-            leaves[box] = (1 - share) / (k - 1)
-            leaves[box, 0, sure] = share
-        model = DecisionTreeClassifier()
-        model.tree_, model.n_outputs_, model.n_features_in_ = self._tree(leaves), 1, len(self.width)
-        model.classes_, model.n_classes_ = np.arange(k), k
-        return encode_model(model, k)
-
-    def _tree(self, leaves: Float64[np.ndarray, "n 1 k"]) -> Any:
-        from sklearn.tree._tree import NODE_DTYPE, Tree
-
-        n, p = len(self.left), len(self.width)
-        left = np.array(self.left)
-        nodes = np.zeros(n, NODE_DTYPE)
-        nodes["left_child"], nodes["right_child"] = left, np.where(left == _LEAF, _LEAF, left + 1)
-        nodes["feature"], nodes["threshold"] = self.feature, self.threshold
-        depth = np.zeros(n, np.int64)
-        for parent in np.flatnonzero(left != _LEAF):  # children come after their parents
-            depth[left[parent] : left[parent] + 2] = depth[parent] + 1
-        tree = Tree(p, np.full(1, leaves.shape[2]), 1)
-        tree.__setstate__({"max_depth": int(depth.max()), "node_count": n, "nodes": nodes, "values": leaves})
-        return tree
 
 
 # -- asks -------------------------------------------------------------------------------------------------------------
@@ -176,8 +93,8 @@ class _Center:
         of a row's k losses is the same whatever its class is.
         """
         if not (k := len(self.classes)):
-            return [self.boxes.model(dict(zip(group, _values(self.n), strict=False)))]
-        shares = dict(zip(group, _shares(self.n, k), strict=False))
+            return [self.boxes.model(dict(zip(group, values_of(self.n), strict=False)))]
+        shares = dict(zip(group, shares_of(self.n, k), strict=False))
         return [self.boxes.classifier(shares, place, k) for place in range(k)]
 
     def read_counts(
@@ -186,45 +103,12 @@ class _Center:
         """Return the numbers of rows in boxes from the sums over `n_rows` rows that `counting_models` have."""
         k = len(self.classes)
         totals = sums.reshape(len(groups), -1).sum(axis=1) - n_rows * (k * np.log(k) if k else 0.0)
-        unit = _smallest_excess(self.n) if k else _LARGEST**2
-        return [_digits(total, unit, self.n, len(group)) for group, total in zip(groups, totals, strict=True)]
+        unit = smallest_excess(self.n) if k else LARGEST**2
+        return [digits_of(total, unit, self.n, len(group)) for group, total in zip(groups, totals, strict=True)]
 
     @property
     def note(self) -> str:
         return f"models sent: {self.n_models}"
-
-
-def _values(n: int) -> list[float]:
-    """Return values of leaves such that one sum of squares holds the counts of all of them, of n rows in all."""
-    bits = n.bit_length()
-    return [_LARGEST * 2.0 ** (bits * place / 2) for place in range(max(1, _BITS // bits))]
-
-
-def _smallest_excess(n: int) -> float:
-    """Return how much more a row in the first box loses by the models of all classes than by knowing nothing."""
-    bits = n.bit_length()
-    return 2.0 ** (-bits * (max(1, _BITS // bits) - 1))
-
-
-def _shares(n: int, k: int) -> list[float]:
-    """Return shares of the class that a leaf is sure of, of k, such that one sum of log losses holds all counts."""
-    from scipy.optimize import brentq
-
-    def excess(away: float, wanted: float) -> float:
-        return float(-np.log1p(k * away) - (k - 1) * np.log1p(-k * away / (k - 1)) - wanted)
-
-    wanted = [_smallest_excess(n) * 2.0 ** (n.bit_length() * place) for place in range(len(_values(n)))]
-    away = np.array([brentq(excess, 0.0, 1 - 1 / k - 1e-6, args=(each,), xtol=1e-18) for each in wanted])
-    # The site counts one imaginary row for all classes alike (`numerics.shared.classes.align_probabilities`).
-    return [float(share) for share in 1 / k + away * (1 + 1 / MOST_ROWS)]
-
-
-def _digits(total: float, unit: float, n: int, places: int) -> list[int]:
-    """Return the counts that a sum of such losses holds, in units of the first; zeros if the sum cannot be read."""
-    if not np.isfinite(total) or total < 0:
-        return [0] * places
-    bits, rest = n.bit_length(), round(total / unit)
-    return [min((rest >> (bits * place)) & ((1 << bits) - 1), n) for place in range(places)]
 
 
 # -- attacks ----------------------------------------------------------------------------------------------------------
@@ -235,7 +119,7 @@ def bisection(site: AttackedSite) -> Claims:
     center = _Center(site)
     if not center.start():
         return Claims.none(site.ranges.shape[1], center.refusal)
-    boxes, n, together = center.boxes, center.n, len(_values(center.n))
+    boxes, n, together = center.boxes, center.n, len(values_of(center.n))
     counts, active = {0: n}, [0]
     while active and site.n_asks < _MOST_ASKS:
         halves = [boxes.cut(box) for box in active]
@@ -248,7 +132,7 @@ def bisection(site: AttackedSite) -> Claims:
             total = counts.pop(box)
             counts[left] = min(count, total)
             counts[right] = total - counts[left]
-        active = [box for box, count in counts.items() if count and boxes.relative_width(box) > _FINEST]
+        active = [box for box, count in counts.items() if count and boxes.relative_width(box) > FINEST]
     return _claims(center, counts)
 
 
@@ -333,8 +217,8 @@ def _counts(center: _Center, boundaries: Float64[np.ndarray, "b"], repeats: int)
     for boundary in boundaries:
         boxes = Boxes(center.boxes.first_low, center.boxes.first_high)
         _, beyond = boxes.cut(0, 0, float(boundary))
-        models += [boxes.model({beyond: _LARGEST * (1 + place / 1000)}) for place in range(repeats)]
-    values = np.tile(_LARGEST * (1 + np.arange(repeats) / 1000), len(boundaries))
+        models += [boxes.model({beyond: LARGEST * (1 + place / 1000)}) for place in range(repeats)]
+    values = np.tile(LARGEST * (1 + np.arange(repeats) / 1000), len(boundaries))
     return np.asarray((center.sums(models) / values**2).reshape(len(boundaries), repeats).mean(axis=1))
 
 
@@ -363,7 +247,7 @@ def held_out(site: AttackedSite) -> Claims:
     n_groups = _COMBINATIONS // max(1, len(center.classes))
     if not n_groups:
         return Claims.none(site.ranges.shape[1], f"more than {_COMBINATIONS} classes need more combinations than these")
-    boxes, together = center.boxes, len(_values(center.n))
+    boxes, together = center.boxes, len(values_of(center.n))
     active = [0]
     while len(active) < n_groups * together:
         active = [half for box in active for half in boxes.cut(box)]
@@ -402,7 +286,7 @@ def spread(site: AttackedSite) -> Claims:
         center.sums([boxes.classifier(shares, 0, k) for shares in ({}, *({half: share} for half in halves))], keep=True)
         answer = site.ask(_each_alone(3))
     else:
-        center.sums([boxes.model({half: _LARGEST}) for half in halves], keep=True)
+        center.sums([boxes.model({half: LARGEST}) for half in halves], keep=True)
         answer = site.ask(
             replace(_each_alone(3), weights=np.vstack([np.zeros(2), np.eye(2)]), own=np.array([1.0, 0.0, 0.0]))
         )
@@ -414,7 +298,7 @@ def spread(site: AttackedSite) -> Claims:
         kinds = np.linalg.solve(np.array([[right, wrong], [right**2, wrong**2]]), np.stack([gains, squares]))
         counts = kinds.sum(axis=0)
     else:
-        counts = squares / _LARGEST**4
+        counts = squares / LARGEST**4
     anything = np.full(2, np.inf)
     return Claims(
         np.column_stack([np.array([boxes.low[half] for half in halves]), -anything]),
