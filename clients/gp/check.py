@@ -14,7 +14,7 @@ from clients.data.table import own_number
 from clients.data.target import target_lines
 from clients.gp.shard import lone_queries, measurements_of
 from clients.policy import FEWEST_ROWS
-from numerics.gp.measurements import INPUT_LIMIT, LIMIT, Measurements
+from numerics.gp.measurements import LIMIT, WRONG_LIMIT, Measurements
 from numerics.gp.nearest_rows import learning_rows
 from numerics.gp.rare_values import without_rare_inputs
 from numerics.shared.folds import rows_that_hold
@@ -154,14 +154,16 @@ def _warnings(rows: Measurements, table: Table, target: str, least: int, experts
     named = [*zip(rows.features, rows.x.T, strict=True), (target, rows.y)]
     lines = [f"  {name}: every row has the same value" for name, values in named if np.ptp(values) == 0]
     lines += _rare_lines(rows, FEWEST_ROWS)
-    cells = rows.outlying_cells
+    cells, wrong = rows.cells_beyond(LIMIT), rows.cells_beyond(np.inf)
     for place in np.flatnonzero(cells.any(axis=0)).tolist():
-        outliers = np.flatnonzero(cells[:, place])
-        name, limit = ((*rows.features, target)[place], LIMIT if place == len(rows.features) else INPUT_LIMIT)
+        outliers, name = np.flatnonzero(cells[:, place]), (*rows.features, target)[place]
+        is_wrong = wrong[outliers, place].any()
         lines += [
-            f"  {cell_name(table, name, int(outliers[0]))}: beyond {limit:g} deviations of the median of {name}, as"
-            f" {len(outliers)} of {rows.n} rows are.",
-            "    A wrong cell ruins what the site predicts around it; a run with gp.robust=true leaves these rows out",
+            f"  {cell_name(table, name, int(outliers[0]))}: beyond {WRONG_LIMIT if is_wrong else LIMIT:g} deviations of"
+            f" the median of {name}, as {len(outliers)} of {rows.n} rows are.",
+            "    A run leaves such rows out: look at the data"
+            if is_wrong
+            else "    If they are wrong, they hide the function; a run with gp.robust=true leaves them out",
         ]
     if rows.n // (1 if experts == 1 else 2 * experts) < least:  # the smallest expert may have half the mean number
         lines.append(f"  an expert may have fewer than {least} rows (min-rows): this site then takes no part")

@@ -19,7 +19,7 @@ from numerics.gp.expert import Expert, LeftOut
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import START_LOG_SIGMA, Evaluation, evaluate, fit_one
-from numerics.gp.measurements import Measurements
+from numerics.gp.measurements import LIMIT, Measurements
 from numerics.gp.moments import Units, moments_of, units_of
 from numerics.gp.nearest_rows import NearestRows, neighborhoods
 from numerics.gp.own_noise import with_own_noise
@@ -93,20 +93,26 @@ class Part:
 
 
 def rows_of(site: Site, *, robust: bool) -> Measurements:
-    """Return the site's rows; `robust`: without those that have an outlier.
+    """Return the site's rows without those that have a wrong cell; `robust`: nor an outlier among the outputs.
 
     At a real site, an input that few rows have counts as that of others (`numerics.gp.rare_values`).
 
-    A center that asks for both, in two runs, learns the difference: a real site leaves out ``min-rows`` rows, if any.
-    A site that would then have too few rows for an expert keeps all.
+    Whoever knows sums over the rows with and without these learns the difference: a site leaves out ``min-rows`` rows,
+    if any, and as many more for outliers. A site that would then have too few rows for an expert keeps all.
     """
     rows: Measurements = site.shard
     if not site.policy.trusts_center:
         rows = _without_rare_inputs(rows, rows_that_hold(site.policy.at_least(int(FEWEST_ROWS)), rows.person))
-    if not robust:
-        return rows
     least = site.consents.number("min-rows", Consents.min_rows)
-    fewer = rows.without_outliers(least, np.random.default_rng(digest_of((rows.x, rows.y))))
+    rows = _without_outliers(rows, np.inf, least)
+    return _without_outliers(rows, LIMIT, least) if robust else rows
+
+
+@lru_cache(maxsize=4)
+def _without_outliers(rows: Measurements, limit: float, least: int) -> Measurements:
+    if not rows.cells_beyond(limit).any():
+        return rows
+    fewer = rows.without_outliers(limit, least, np.random.default_rng(digest_of((rows.x, rows.y))))
     return fewer if fewer.n >= least else rows
 
 

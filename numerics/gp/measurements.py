@@ -11,8 +11,10 @@ from numerics.shared.folds import OPTIONAL, Persons, of_rows
 
 LIMIT = 8.0
 """Deviations from the median beyond which an output counts as an outlier."""
-INPUT_LIMIT = 1000.0
-"""Deviations from the median beyond which an input counts as an outlier: a row may well lie far from most."""
+WRONG_LIMIT = 1000.0
+"""Deviations from the median beyond which a cell is taken to be wrong: a slip of the point, another unit, a code."""
+_FEW = 0.01
+"""Largest share of rows with a wrong cell in one column. If more lie that far, the column is like that."""
 _NORMAL = 1.4826
 """Standard deviation of normal numbers over their median absolute deviation."""
 
@@ -55,33 +57,28 @@ class Measurements:
         """Number of rows."""
         return len(self.y)
 
-    @property
-    def outlying_cells(self) -> Bool[np.ndarray, "n columns"]:
-        """``(n, d + 1)`` mask of inputs beyond `INPUT_LIMIT` deviations from their median, and outputs beyond `LIMIT`.
+    def cells_beyond(self, limit: float) -> Bool[np.ndarray, "n columns"]:
+        """``(n, d + 1)`` mask of outputs beyond `limit` deviations from their median, and of wrong cells.
 
         The deviation is 1.4826 times the median absolute deviation from the median, which no wrong cell changes much.
         None is outlying in a column in which most are equal, and no class is.
         """
-        columns = np.column_stack([self.x, self.y])
-        distance = np.abs(columns - np.median(columns, axis=0))
-        usual = _NORMAL * np.median(distance, axis=0)
-        limits = np.append(np.full(self.x.shape[1], INPUT_LIMIT), LIMIT)
-        outlying = np.asarray((distance > limits * usual) & (usual > 0))
-        outlying[:, -1] &= not self.classes
-        return outlying
+        cells = np.zeros((self.n, len(self.features) + 1), bool)
+        for column, values in enumerate(self.x.T):
+            cells[:, column] = _are_wrong(values)
+        if not self.classes:
+            cells[:, -1] = _are_wrong(self.y) | (_deviations(self.y) > limit)
+        return cells
 
-    @property
-    def outliers(self) -> Bool[np.ndarray, "n"]:
-        """``(n,)`` mask of the rows with an outlying cell."""
-        return np.asarray(self.outlying_cells.any(axis=1))
-
-    def without_outliers(self, least: int, rng: np.random.Generator) -> Measurements:
+    def without_outliers(self, limit: float, least: int, rng: np.random.Generator) -> Measurements:
         """Return the rows without those that have an outlying cell.
 
         A row that is left out costs what it knew; one whose output is moved to the limit still misleads (docs/gp.md).
 
         Parameters
         ----------
+        limit : float
+            As in `cells_beyond`: `LIMIT`, or infinity for wrong cells only.
         least : int
             If any row is left out, so many are, others drawn at random among them: whoever knows the moments with and
             without these rows then knows nothing of fewer.
@@ -91,20 +88,32 @@ class Measurements:
         Examples
         --------
         >>> rows = Measurements(np.zeros((5, 1)), np.array([1.0, 2.0, 3.0, 4.0, 1e6]), ("depth",))
-        >>> rows.without_outliers(1, np.random.default_rng(0)).y.tolist()
+        >>> rows.without_outliers(LIMIT, 1, np.random.default_rng(0)).y.tolist()
         [1.0, 2.0, 3.0, 4.0]
-        >>> rows.without_outliers(3, np.random.default_rng(0)).n
+        >>> rows.without_outliers(LIMIT, 3, np.random.default_rng(0)).n
         2
         """
-        usual = ~self.outliers
+        usual: Bool[np.ndarray, "n"] = np.asarray(~self.cells_beyond(limit).any(axis=1))
         if usual.all():
             return self
-        more = max(0, least - int(self.outliers.sum()))
+        more = max(0, least - int((~usual).sum()))
         usual[rng.permutation(np.flatnonzero(usual))[:more]] = False
         # An expert may lose all its rows; numbers stay without gaps.
         part = None if self.part is None else np.unique(self.part[usual], return_inverse=True)[1].astype(np.int64)
         person = of_rows(self.person, usual)
         return Measurements(self.x[usual], self.y[usual], self.features, part, person, self.classes)
+
+
+def _deviations(values: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
+    """Return how many deviations values lie from their median; 0 where most are equal."""
+    distance = np.abs(values - np.median(values))
+    usual = _NORMAL * np.median(distance)
+    return distance / usual if usual > 0 else np.zeros(len(values))
+
+
+def _are_wrong(values: Float64[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+    wrong = _deviations(values) > WRONG_LIMIT
+    return wrong if wrong.sum() <= max(1.0, _FEW * len(values)) else np.zeros(len(values), bool)
 
 
 @dataclass(frozen=True, eq=False)

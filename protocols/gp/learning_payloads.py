@@ -32,7 +32,7 @@ class Moments(Payload):
     consents : tuple of str
         What the site's own configuration allows beyond this: some of `protocols.gp.payloads.CONSENTS`.
     left_out : int
-        Number of rows that the site leaves out in this run for outliers of the output
+        Number of rows that the site leaves out in this run for wrong cells or outliers
         (`numerics.gp.measurements.Measurements.without_outliers`).
     nearest : int
         How many of its rows predict a point: those nearest to it; 0: all rows of an expert.
@@ -71,7 +71,7 @@ class Survey(Payload, answer=Moments):
     fit : bool
         Whether the site fits hyperparameters of its own.
     robust : bool
-        Whether the site leaves out rows whose output is an outlier (``gp.robust``).
+        Whether the site leaves out rows whose output is an outlier, too (``gp.robust``).
     local : int
         A site with more than `max_rows` rows has one expert instead, which predicts a point from so many rows, those
         nearest to it (`numerics.gp.nearest_rows`); 0: it splits its rows.

@@ -13,7 +13,7 @@ from common.grouping import list_names
 from numerics.gp.alone import Difference
 from numerics.gp.calibration import EDGES
 from numerics.gp.kernel_registry import kernel_of
-from numerics.gp.measurements import INPUT_LIMIT, LIMIT
+from numerics.gp.measurements import LIMIT, WRONG_LIMIT
 from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.moments import MOST_INPUT_SPREAD, MOST_SPREAD
 from numerics.shared.classification import as_metrics, classification_scores, predicted_classes
@@ -192,10 +192,10 @@ def _notes_on_sites(outcome: GPOutcome) -> list[str]:
     registry, notes = outcome.model.registry, []
     error = "log loss" if registry.classes else "squared error"
     if left_out := registry.left_out:
+        outliers = f", and outputs beyond {LIMIT:g} (gp.robust)" if registry.robust else ""
         notes.append(
-            f"rows that sites left out for outputs beyond {LIMIT:g} deviations of their own median, or inputs beyond"
-            f" {INPUT_LIMIT:g} (gp.robust):"
-            f" {_list([f'{site}: {left_out[site]}' for site in sorted(left_out)])}"
+            f"rows that sites left out for cells beyond {WRONG_LIMIT:g} deviations of their own median{outliers}:"
+            f" {_list([f'{site}: {left_out[site]}' for site in sorted(left_out)])}; look at their data"
         )
     notes += [
         f"{site}: without it the {error} would be {100 * share:.0f} % lower; look at its data"

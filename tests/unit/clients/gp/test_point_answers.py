@@ -41,7 +41,7 @@ def test_lone_predictions_of_all_asks_count_together() -> None:
 
     def n_answered(rows: float) -> int:
         answers = Sketch(np.ones(2), np.full(2, 0.5), np.ones((2, 1)), np.full(2, rows))
-        return int((_protected(answers, np.ones(2), 0.1, site, 5).explained > 0).sum())
+        return int((_protected(answers, np.ones(2), 0.1, site, 5, lambda: 0.1).explained > 0).sum())
 
     assert [n_answered(1.0) for _ in range(3)] == [2, 1, 0]
     assert n_answered(50.0) == 2

@@ -106,12 +106,15 @@ def test_inputs_very_far_from_most_are_no_unit_of_the_others(other: np.ndarray) 
     assert not remote_inputs(join(regions), np.arange(4)).any()
 
 
-def test_a_row_with_a_wrong_input_is_an_outlier() -> None:
-    x = np.column_stack([drawn(0), np.zeros(300)])
+def test_a_wrong_cell_is_one_of_few_that_lie_far_off() -> None:
+    x = np.column_stack([drawn(0), np.zeros(300), drawn(2)])
     x[5, 0], x[6, 1], x[7, 0] = 1e6, 1.0, 40.0
-    rows = Measurements(x, drawn(1), ("a", "b"))
-    assert np.flatnonzero(rows.outliers).tolist() == [5]  # one far row, and a rare category, are none
-    assert np.argwhere(rows.outlying_cells).tolist() == [[5, 0]]
+    x[:4, 2] = 1e6  # more than a hundredth of the rows
+    y = drawn(1)
+    y[8], y[9] = -1e6, 12 * y.std()
+    rows = Measurements(x, y, ("a", "b", "c"))
+    assert np.argwhere(rows.cells_beyond(np.inf)).tolist() == [[5, 0], [8, 3]]
+    assert np.argwhere(rows.cells_beyond(LIMIT)).tolist() == [[5, 0], [8, 3], [9, 3]]
 
 
 def test_a_site_is_judged_by_all_its_experts() -> None:
@@ -122,19 +125,19 @@ def test_a_site_is_judged_by_all_its_experts() -> None:
 def test_outliers_are_left_out_with_their_experts() -> None:
     y = np.append(drawn(0, 50), [1e6, -1e6])
     rows = Measurements(np.arange(52.0)[:, None], y, ("x",), np.append(np.arange(50) % 2, [3, 2]))
-    left = rows.without_outliers(1, np.random.default_rng(0))
+    left = rows.without_outliers(LIMIT, 1, np.random.default_rng(0))
     np.testing.assert_array_equal(left.y, y[:50])
     assert left.part is not None
     assert set(left.part.tolist()) == {0, 1}
-    assert rows.outliers.sum() == 2
-    fewer = rows.without_outliers(10, np.random.default_rng(0))
+    assert rows.cells_beyond(LIMIT).sum() == 2
+    fewer = rows.without_outliers(LIMIT, 10, np.random.default_rng(0))
     assert fewer.n == 42
     assert set(fewer.y) < set(left.y)
 
 
 def test_most_equal_outputs_have_no_outliers() -> None:
     rows = Measurements(np.zeros((5, 1)), np.array([0.0, 0.0, 0.0, 1.0, 50.0]), ("x",))
-    assert rows.without_outliers(9, np.random.default_rng(0)) is rows
+    assert rows.without_outliers(LIMIT, 9, np.random.default_rng(0)) is rows
     ordinary = Measurements(np.zeros((300, 1)), drawn(0), ("x",))
     assert LIMIT > 5
-    assert ordinary.without_outliers(9, np.random.default_rng(0)) is ordinary
+    assert ordinary.without_outliers(LIMIT, 9, np.random.default_rng(0)) is ordinary
