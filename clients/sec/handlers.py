@@ -15,9 +15,9 @@ from jaxtyping import Bool, Float64, UInt8
 from clients.dispatch import answers
 from clients.logged_fault import LoggedFault
 from clients.sec.classes import ForeignPredictions, check_class_list, with_scores
-from clients.sec.disclosure import Disclosure, commit_to
+from clients.sec.disclosure import Disclosure, commit_to, is_real
 from clients.sec.model_store import remove_results, save_models, save_result, senders_of
-from clients.sec.rows import fit_settings, is_real, learner_rows
+from clients.sec.rows import fit_settings, learner_rows
 from clients.sec.shard import FEWEST_HELD_OUT, MOST_ROWS
 from clients.site import Site
 from numerics.sec.losses import Loss, mixture_weights
