@@ -10,7 +10,7 @@ from jaxtyping import Float64, Int64
 
 from numerics.coreset.fairness.assignment import Assignment, fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
-from numerics.coreset.fairness.seeding import ROUNDS, TOLERANCE, lloyd, seedings
+from numerics.coreset.fairness.seeding import ROUNDS, TOLERANCE, ascending, lloyd, seedings
 from numerics.shared.distances import squared_distances
 
 if TYPE_CHECKING:
@@ -115,8 +115,8 @@ def fair_clustering(
     seeds, mass = (points, weights) if pairs is None else (pairs.representatives, 2 * pairs.mass)
     starts = seedings(seeds, mass, k, restarts, rng)
     if algorithm != "fair-kmeans++":
-        ends = sorted((lloyd(seeds, mass, centers) for centers in starts), key=lambda end: end[1])
-        starts = [centers for centers, _ in ends]
+        ends = [lloyd(seeds, mass, centers) for centers in starts]
+        starts = [ends[place][0] for place in ascending([cost for _, cost in ends])]
     task = _Task(points, weights, groups, bounds)
     fairlet_cost = np.nan if pairs is None else pairs.cost
     if algorithm == "cklv":
@@ -126,7 +126,7 @@ def fair_clustering(
     runs = [_Run(centers, task.assign(centers), 0) for centers in starts]
     if algorithm != "reassigned-cklv":
         runs = [_fair_lloyd(task, run) for run in runs]
-    best = min(runs, key=lambda run: run.assignment.cost)
+    best = runs[ascending([run.assignment.cost for run in runs])[0]]
     assignment = task.assign(best.centers, best.assignment.prices, whole=True)
     return Clustering(best.centers, assignment, assignment.cost, best.rounds, fairlet_cost, algorithm)
 
@@ -168,7 +168,8 @@ def plain_clustering(
     """
     _refuse(len(points), k, "fair-kmeans++", restarts)
     starts = seedings(points, weights, k, restarts, rng) + ([] if start is None else [start])
-    return min((lloyd(points, weights, each) for each in starts), key=lambda end: end[1])
+    ends = [lloyd(points, weights, each) for each in starts]
+    return ends[ascending([cost for _, cost in ends])[0]]
 
 
 @dataclass(frozen=True, eq=False)

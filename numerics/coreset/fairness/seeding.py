@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from numerics.shared.digits import rounded
 from numerics.shared.distances import squared_distances
 
 ROUNDS = 100
@@ -12,6 +15,8 @@ ROUNDS = 100
 
 TOLERANCE = 1e-6
 """Relative decrease of the cost below which Lloyd's algorithm, fair or not, ends."""
+_DIGITS = 9
+"""Digits of a cost that are no rounding error."""
 
 _SEEDINGS, _TRIAL_ROUNDS = 4, 3
 """Seedings sampled for each one returned, and rounds of Lloyd's algorithm by which they are compared."""
@@ -106,7 +111,22 @@ def seedings(
     """
     samples = [plus_plus(points, weights, k, rng) for _ in range(_SEEDINGS * number)]
     costs = [lloyd(points, weights, centers, rounds=_TRIAL_ROUNDS)[1] for centers in samples]
-    return [samples[place] for place in np.argsort(costs, kind="stable")[:number]]
+    return [samples[place] for place in ascending(costs)[:number]]
+
+
+def ascending(costs: Sequence[float]) -> list[int]:
+    """Return the places of costs in ascending order; costs that differ by rounding errors stay in theirs.
+
+    Several starts often end in one clustering, with centers in another order. The last digit of its cost depends on the
+    processor.
+
+    Examples
+    --------
+    >>> ascending([2.0, 1.0 + 1e-15, 1.0])
+    [1, 2, 0]
+    """
+    order = np.argsort(rounded(np.array(costs), _DIGITS), kind="stable")
+    return [int(place) for place in order]
 
 
 def lloyd(
