@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import shlex
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -113,17 +109,6 @@ def test_flower_takes_the_sites_keys(tmp_path: Path) -> None:
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     assert public_key_to_bytes(key.public_key()) == try_load_public_key(public)
     assert public.read_text().endswith(" hospital-a\n")
-
-
-@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="there is no ssh-keygen here")
-def test_flower_takes_keys_made_as_the_page_says_too(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "deploy.md").read_text(encoding="utf-8")
-    [command] = re.findall(r"`(ssh-keygen -t [^`]*)`", page)
-    (tmp_path / "keys").mkdir()
-    subprocess.run(shlex.split(command), cwd=tmp_path, check=True, capture_output=True, timeout=30)
-    key = load_ssh_private_key((tmp_path / "keys" / "hospital-a").read_bytes(), None)
-    assert isinstance(key, ec.EllipticCurvePrivateKey)
-    assert public_key_to_bytes(key.public_key()) == try_load_public_key(tmp_path / "keys" / "hospital-a.pub")
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:

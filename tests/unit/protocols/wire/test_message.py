@@ -354,6 +354,7 @@ def test_a_ledger_line_says_what_each_field_is() -> None:
         "log_theta": {"shape": [2], "dtype": "int64", "bytes": 16},
         "bound": {"shape": [], "dtype": "int", "bytes": 8},
         "changed": {"shape": [], "dtype": "int", "bytes": 8},
+        "squares": {"shape": [0], "dtype": "int64", "bytes": 0},
     }
 
 

@@ -48,7 +48,7 @@ def test_the_texts_tell_numbers_units_and_sizes() -> None:
     assert (
         alt_text(report, "bound", learned()) == "Bound over the steps of the fit: -50 after the first, -40.5 after 2."
     )
-    assert "together (BC3E) 0.900, majority vote 0.800" in alt_text(report, "accuracy")
+    assert "together (BC3E) 90.0 %, majority vote 80.0 %" in alt_text(report, "accuracy")
     assert alt_text(report, "clusterings", learned()) == (
         "Share of instances whose class the cluster predicts: sharp 100 %, idle 75 %; always the commonest class 75 %."
     )
