@@ -185,20 +185,16 @@ def _mdav(
             label[i] = n_labels
             n_labels += 1
     rest = 0
-    mean, squared = np.zeros(d), np.empty(n)
+    total, mean, squared, seed = np.zeros(d), np.empty(d), np.empty(n), -1
     for i in range(n):
         if free[i]:
             rest += weights[i]
             for j in range(d):
-                mean[j] += weights[i] * z[i, j]
-    total, seed = mean.copy(), -1
+                total[j] += weights[i] * z[i, j]
     while rest >= least:
         # In turn: the point farthest from the mean of the rest, and the one farthest from that.
-        if seed < 0:
-            for j in range(d):
-                mean[j] = total[j] / rest
-        else:
-            mean[:] = z[seed]
+        for j in range(d):
+            mean[j] = total[j] / rest if seed < 0 else z[seed, j]
         start, farthest = -1, -1.0
         for i in range(n):
             if free[i]:

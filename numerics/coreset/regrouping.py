@@ -43,7 +43,9 @@ def regroup(z: _Points, weights: _Weights, least: int, label: _Labels) -> None:
     >>> label
     array([0, 0, 0, 1, 1])
     """
-    n_groups = label.max() + 1
+    n_groups = 0
+    for i in range(len(label)):
+        n_groups = max(n_groups, label[i] + 1)
     mass, mean = np.zeros(n_groups, np.int64), np.zeros((n_groups, z.shape[1]))
     for i in range(len(z)):
         _add(z, i, weights[i], label[i], mass, mean)
@@ -152,20 +154,32 @@ def _change(
 @njit(cache=True)
 def _dissolve(z: _Points, weights: _Weights, label: _Labels, group: int, mass: _Masses, mean: _Means) -> bool:
     """Send a group's points to their nearest other groups, one after the other, if together they gain."""
-    before = label.copy(), mass.copy(), mean.copy()
+    old_label, old_mass, old_mean = np.empty_like(label), np.empty_like(mass), np.empty_like(mean)
+    _copy(label, mass, mean, old_label, old_mass, old_mean)
     gain = cost = 0.0
     mass[group] = 0
     for i in range(len(z)):
         if label[i] == group:
             gain += weights[i] * _squared(z, i, mean, group)
     for i in range(len(z)):
-        if before[0][i] != group:
+        if old_label[i] != group:
             continue
         other, more = _nearest(z, weights, i, group, mass, mean)
         cost += more
         if other < 0 or cost >= (1 - _LEAST_GAIN) * gain:
-            label[:], mass[:], mean[:] = before
+            _copy(old_label, old_mass, old_mean, label, mass, mean)
             return False
         _add(z, i, weights[i], other, mass, mean)
         label[i] = other
     return True
+
+
+@njit(cache=True)
+def _copy(label: _Labels, mass: _Masses, mean: _Means, to_label: _Labels, to_mass: _Masses, to_mean: _Means) -> None:
+    """Copy groups; loops compile in a tenth of the time that slices take."""
+    for i in range(len(label)):
+        to_label[i] = label[i]
+    for group in range(len(mass)):
+        to_mass[group] = mass[group]
+        for j in range(mean.shape[1]):
+            to_mean[group, j] = mean[group, j]
