@@ -65,9 +65,10 @@ class Measurements:
         """
         cells = np.zeros((self.n, len(self.features) + 1), bool)
         for column, values in enumerate(self.x.T):
-            cells[:, column] = _are_wrong(values)
+            cells[:, column] = _are_wrong(_deviations(values))
         if not self.classes:
-            cells[:, -1] = _are_wrong(self.y) | (_deviations(self.y) > limit)
+            deviations = _deviations(self.y)
+            cells[:, -1] = _are_wrong(deviations) | (deviations > limit)
         return cells
 
     def without_outliers(self, limit: float, least: int, rng: np.random.Generator) -> Measurements:
@@ -111,9 +112,10 @@ def _deviations(values: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
     return distance / usual if usual > 0 else np.zeros(len(values))
 
 
-def _are_wrong(values: Float64[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
-    wrong = _deviations(values) > WRONG_LIMIT
-    return wrong if wrong.sum() <= max(1.0, _FEW * len(values)) else np.zeros(len(values), bool)
+def _are_wrong(deviations: Float64[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+    """Return which cells of a column are taken to be wrong: those far off, if hardly any is."""
+    wrong = deviations > WRONG_LIMIT
+    return np.asarray(wrong & (wrong.sum() <= max(1.0, _FEW * len(wrong))))
 
 
 @dataclass(frozen=True, eq=False)
