@@ -24,13 +24,14 @@ from sklearn.metrics import adjusted_rand_score
 from benchmarks.decision_worlds import WORLDS, World
 from benchmarks.side.sec_peers import FittedModels, Quadratics, Shard, best_of, fedavg, ifca, predict
 from clients.sec.disclosure import FEWEST_IN_A_CELL
-from numerics.sec.disclosure import four_digits, guarded_errors, loss_noise, ranks_and_noise
+from numerics.sec.disclosure import DIGITS, guarded_errors, loss_noise, ranks_and_noise
 from numerics.sec.mixture import mean_squared_errors
 from numerics.sec.personal_weights import personal_weights, residual_factor
 from numerics.sec.predictors import prepared
 from numerics.sec.selection import leave_out_chosen, select
 from numerics.sec.similarity import choose_landmarks
 from numerics.shared.candidates import parse_candidates
+from numerics.shared.digits import rounded
 from protocols.sec.payloads import FittedModel
 from protocols.sec.settings import Settings
 from strategies.sec.learner_clusters import cluster_learners
@@ -165,7 +166,7 @@ def _losses(
     floor, m, n = FEWEST_IN_A_CELL, len(predictions), len(y)
     drawn = [ranks_and_noise(rng, n, floor, m) for _ in predictions]
     ranks, noise = np.array([rank for rank, _ in drawn]), np.array([noise for _, noise in drawn])
-    return four_digits(guarded_errors(predictions, own, y, ranks, noise)), loss_noise(n, floor, m)
+    return rounded(guarded_errors(predictions, own, y, ranks, noise), DIGITS), loss_noise(n, floor, m)
 
 
 def _exact_losses(

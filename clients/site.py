@@ -176,6 +176,11 @@ class Site:
         return Consents(self.config, self.policy, self.rows_that_hold)
 
     @property
+    def has_private_rows(self) -> bool:
+        """Whether the rows are a real site's own: neither simulated, nor those of a scenario, which are public."""
+        return has_own_data(self.config) and not self.policy.trusts_center
+
+    @property
     def repetition(self) -> int:
         """Which draw of the scenario this lane works on: the first number of the lane."""
         return int(self.lane.partition(".")[0] or 0)

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-from clients.shards import has_own_data
 from clients.site import Site
 from common.csv_text import csv_text
 from common.files import encode_text
@@ -70,7 +69,7 @@ def counting_of(site: Site) -> dict[str, int]:
 
     Labels of a scenario are public: right ones are counted exactly.
     """
-    step = site.policy.private_floor(FEWEST_APART) if has_own_data(site.config) else 1
+    step = site.policy.private_floor(FEWEST_APART) if site.has_private_rows else 1
     return {"fewest": site.policy.min_rows, "step": step}
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Float64, Int64
 from clients.digest import digest_of
 from clients.site import Site
 from numerics.sec.disclosure import (
-    four_digits,
+    DIGITS,
     guarded_deviations,
     guarded_errors,
     loss_noise,
@@ -21,6 +21,7 @@ from numerics.sec.disclosure import (
     supported_predictions,
 )
 from numerics.sec.losses import Loss
+from numerics.shared.digits import rounded
 from numerics.shared.regression_rows import RegressionRows
 from protocols.sec.payloads import Exchange, Pool, Predict, Select
 from protocols.wire.faults import Fault, SiteFault
@@ -29,11 +30,6 @@ FEWEST_IN_A_CELL = 5
 """Fewest rows whose error leaves the site; a policy's `min-rows` may raise it."""
 MOST_REPETITIONS = 10
 """Repetitions of a run on a real site's own data: in each of them other models ask about the same rows."""
-
-
-def is_real(site: Site) -> bool:
-    """Whether the rows are a real site's own: neither simulated, nor those of a scenario."""
-    return bool(site.config.get("protocol")) and not site.policy.trusts_center
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class Disclosure:
     def of(cls, site: Site, rows: RegressionRows) -> Disclosure:
         """Return the rules of a site with these rows."""
         loss = Loss(len(rows.classes))
-        if not is_real(site):
+        if not site.has_private_rows:
             return cls.of_trusted_center(loss)
         digest = hashlib.sha256()
         for array in (rows.x, rows.y, rows.x_test, rows.y_test):
@@ -100,7 +96,7 @@ class Disclosure:
             return self.loss.means(predictions, y)
         ranks, noise = self._draws(questions, len(y), answers)
         ranks = np.ones_like(ranks) if supported else ranks
-        return four_digits(guarded_errors(predictions, own, y, ranks, noise, self.loss))
+        return rounded(guarded_errors(predictions, own, y, ranks, noise, self.loss), DIGITS)
 
     def deviations(
         self,
@@ -117,7 +113,7 @@ class Disclosure:
         if not self.floor:
             return guarded_deviations(predictions, other, y, np.zeros(len(predictions)), self.loss)
         _, noise = self._draws([("deviation", each) for each in questions], len(y), answers)
-        return four_digits(guarded_deviations(predictions, other, y, noise, self.loss))
+        return rounded(guarded_deviations(predictions, other, y, noise, self.loss), DIGITS)
 
     def noise(self, n_rows: int, n_answers: int, *, supported: bool = False) -> float:
         """Return `protocols.sec.payloads.Losses.noise`."""
@@ -159,7 +155,7 @@ def commit_to(site: Site, ask: Select | Exchange | Pool | Predict) -> None:
     SiteFault
         If this ask differs from an earlier one, or is in a repetition beyond `MOST_REPETITIONS`.
     """
-    if is_real(site) and (not site.lane.isdecimal() or int(site.lane) >= MOST_REPETITIONS):
+    if site.has_private_rows and (not site.lane.isdecimal() or int(site.lane) >= MOST_REPETITIONS):
         raise SiteFault(Fault.MALFORMED_ASK, f"a site's own rows are asked about in {MOST_REPETITIONS} repetitions")
     what = type(ask).__name__
     same = site.commitments.keeps("rows", site.seed, ask.standardize) and site.commitments.keeps(

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float64, UInt8
 from clients.dispatch import answers
 from clients.logged_fault import LoggedFault
 from clients.sec.classes import ForeignPredictions, check_class_list, with_scores
-from clients.sec.disclosure import Disclosure, commit_to, is_real
+from clients.sec.disclosure import Disclosure, commit_to
 from clients.sec.model_store import remove_results, save_models, save_result, senders_of
 from clients.sec.rows import fit_settings, learner_rows
 from clients.sec.shard import FEWEST_HELD_OUT, MOST_ROWS
@@ -51,7 +51,7 @@ def select_model(ask: Select, site: Site) -> FittedModel:
     loss = Loss(len(rows.classes))
     if ask.moments and rows.n < len(rows.features) + 2:
         raise SiteFault(Fault.ROWS_IN_MOMENTS, f"{rows.n} rows of {len(rows.features)} inputs and an outcome")
-    if ask.moments and is_real(site) and site.config.get("sec.combine") != "pooled-linear":
+    if ask.moments and site.has_private_rows and site.config.get("sec.combine") != "pooled-linear":
         raise SiteFault(Fault.MALFORMED_ASK, "moments are for sec.combine=pooled-linear")
     remove_results(site)
     chosen, model, left_out, error = _select_sendable(ask, site, rows)
@@ -60,7 +60,7 @@ def select_model(ask: Select, site: Site) -> FittedModel:
             site.memory["own"] = loss.predict(chosen.model, rows.x_test, rows.y_test, rows.n)
             if rows.classes:
                 site.memory["own_probabilities"] = loss.probabilities(chosen.model, rows.x_test, rows.n)
-        if is_real(site):
+        if site.has_private_rows:
             site.memory["fitted"] = loss.predict(chosen.model, rows.x, rows.y, rows.n)
     if left_out is not None:
         site.memory["left_out"] = left_out.predictions
@@ -183,7 +183,7 @@ def _stacking(
 
 def _fitted(site: Site, rows: RegressionRows) -> Float64[np.ndarray, "n"]:
     """Return the own model's predictions of the rows that it learned from; nothing where they are not needed."""
-    if not is_real(site):
+    if not site.has_private_rows:
         return np.zeros(0)
     if len(site.memory.get("fitted", ())) != rows.n:
         raise SiteFault(Fault.STALE_MEMORY, "the own predictions are not in the memory")

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from clients.digest import digest_of
-from clients.sec.disclosure import FEWEST_IN_A_CELL, is_real
+from clients.sec.disclosure import FEWEST_IN_A_CELL
 from clients.sec.shard import FEWEST_HELD_OUT, n_held_out, sample_rows
 from clients.site import Site
 from numerics.shared.regression_rows import RegressionRows
@@ -25,7 +25,7 @@ def learner_rows(site: Site, standardize: str) -> RegressionRows:
     The rows of a scenario have test rows of their own. Where rows are about persons, these are held out as a whole.
     """
     rows = sample_rows(site.shard)
-    if is_real(site):
+    if site.has_private_rows:
         step = step_held_out(site.policy.at_least(FEWEST_HELD_OUT), len(rows.features), site.config)
         if n_test := n_held_out(len(rows.persons), site.config, step):
             rows = rows.hold_out(rows.persons[same_order(len(rows.persons))[:n_test]])
@@ -44,7 +44,7 @@ def fit_settings(site: Site, ask: Select) -> dict[str, Any]:
     """
     rng, group, least = site.shard_rng, 1, site.consents.number("min-leaf", Consents.min_leaf)
     min_leaf = max(ask.min_leaf, least)
-    if is_real(site):
+    if site.has_private_rows:
         rng, group = np.random.default_rng(digest_of(site.shard)), site.rows_that_hold(FEWEST_IN_A_CELL)
         min_leaf = next(leaf for leaf in (least << power for power in count()) if leaf >= ask.min_leaf)
     return {

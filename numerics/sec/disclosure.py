@@ -24,8 +24,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.sec.losses import Loss
-from numerics.shared.digits import rounded
 
+DIGITS = 4
+"""Significant digits of the errors that leave a site."""
 _SQUARED = Loss()
 
 _PRECISION = 8.0
@@ -216,17 +217,6 @@ def supported_predictions(
         inside = np.abs(away) <= caps
         bounded = np.where(inside, predictions, own + np.where(away < 0, -caps, caps))
     return np.where(np.isfinite(caps), bounded, np.nan)
-
-
-def four_digits(values: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
-    """Round to four significant digits.
-
-    Examples
-    --------
-    >>> four_digits(np.array([0.0, 123.456, 1e-9 / 3]))
-    array([0.000e+00, 1.235e+02, 3.333e-10])
-    """
-    return rounded(values, 4)
 
 
 def _of_rank(

@@ -23,6 +23,7 @@ from clients.sec.shard import FEWEST_HELD_OUT
 from clients.site import Site
 from consilience.attack.playing import play
 from numerics.sec.losses import Loss
+from numerics.shared.regression_rows import RegressionRows
 from numerics.shared.value_groups import ValueGroups
 from protocols.models import decode_model, encode_model
 from protocols.sec.payloads import Errors, Exchange, FittedModel, Losses, Pool, Predict
@@ -415,8 +416,15 @@ def test_classifiers_count_no_few_rows(
 def test_splits_of_many_runs_tell_of_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protected: bool) -> None:
     """Where the run's seed draws the split, as in a simulation, means of 61 splits are solved for all 30 rows."""
     if not protected:
-        monkeypatch.setattr("clients.sec.rows.is_real", lambda site: False)
-        monkeypatch.setattr(handlers, "is_real", lambda site: False)
+        guarded = Disclosure.of
+
+        def of(site: Site, rows: RegressionRows) -> Disclosure:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Site, "has_private_rows", True)
+                return guarded(site, rows)
+
+        monkeypatch.setattr(Site, "has_private_rows", False)
+        monkeypatch.setattr(Disclosure, "of", of)
     folder = write_files(tmp_path / "labs", {"lab-1": draw_rows(1, 30, 1)})
     [outcome] = play("sec", folder / "lab-1.csv", settings={"target": "y"}, most_runs=7, only="splits")
     assert (outcome.rows_out, outcome.groups_out) == ((0, 0) if protected else (30, 30))
