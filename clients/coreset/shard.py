@@ -109,10 +109,8 @@ def check_together(
     """Refuse groups of which every site has too few rows for a point, and more clusters than there can be points."""
     settings = Settings.of(config)
     least = max(settings.min_weight, Consents.min_weight)
-    largest, n_rows = (
-        max(int(counts.max()) for counts in shards.values()),
-        sum(int(each.sum()) for each in shards.values()),
-    )
+    largest = max(int(counts.max()) for counts in shards.values())
+    n_rows = sum(int(counts.sum()) for counts in shards.values())
     if largest < least:
         raise DataError(
             f"configuration: no group of sensitive={setting(config, 'sensitive')!r} has {least} rows at a site"

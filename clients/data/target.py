@@ -220,12 +220,9 @@ def numbers_as_classes(tables: Tables, config: Mapping[str, object], tasks: Coll
     )
     if not classes or any(cells.dtype.kind not in "iuf" for cells in columns):
         return []
-    few = len(np.unique(np.concatenate(columns))) <= 2
-    return (
-        []
-        if few
-        else [f"the whole numbers of {name!r} are taken for classes; if they are amounts, set task=regression"]
-    )
+    if len(np.unique(np.concatenate(columns))) <= 2:
+        return []
+    return [f"the whole numbers of {name!r} are taken for classes; if they are amounts, set task=regression"]
 
 
 def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collection[str]) -> None:

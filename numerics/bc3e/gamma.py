@@ -7,10 +7,7 @@ from jaxtyping import Float64, Int64, Shaped
 
 from numerics.bc3e.ensemble import Counts
 from numerics.bc3e.grid import add_up, from_grid, to_grid
-from numerics.bc3e.responsibilities import (
-    max_classes,
-    sum_classes,
-)
+from numerics.bc3e.responsibilities import max_classes, sum_classes
 
 Gamma = Float64[np.ndarray, "k n"]
 
