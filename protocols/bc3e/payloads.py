@@ -190,6 +190,9 @@ class EStep(Payload, answer=Statistics):
         Draws of theta that an instance's class counts for (numerics/bc3e/reliability.py); 0: classifiers vote.
     alone : bool
         Whether the classifiers alone count in this E-step, the first one, from which the center chooses `draws`.
+    classes : ndarray
+        Responsibilities of the classes ``r_n`` of the site's shared instances in the E-step before, ``(k, shared)`` on
+        the grid, where it alone holds confusion matrices and that step counts; else empty.
     """
 
     step: int
@@ -205,6 +208,7 @@ class EStep(Payload, answer=Statistics):
     smoothing: float
     draws: int = 0
     alone: bool = False
+    classes: Int64[np.ndarray, "_ _"] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""
@@ -225,7 +229,7 @@ class Shares(Payload):
     bound : int
         The site's cluster part of the bound, over all shared instances, and its own clusterings' prior.
     products : ndarray
-        Inner products of the newest step of its own clusterings with their earlier steps (numerics/bc3e/anderson.py).
+        Inner products of the newest step of its own clusterings' beta with earlier steps (numerics/bc3e/anderson.py).
     evidence : ndarray
         Log probabilities of its classifiers' labels under each class, summed, ``(k, active)``, on the grid. Only in the
         first sweep of an E-step, and only where classifiers have confusion matrices. It tells no more than the votes
@@ -251,8 +255,9 @@ class Sweep(Payload, answer=Shares):
     """To sites, every sweep, column and arbitrary: ``psi(gamma_n)`` of the shared instances that have not converged.
 
     `active` are places among the site's shared instances, in the order of `Setup.shared`. Where classifiers have
-    confusion matrices, `classes` are the responsibilities of the classes ``r_n``, ``(k, active)`` on the grid, and
-    `first` says whether the sweep is the first of an E-step. Else `classes` is empty.
+    confusion matrices, `first` says whether the sweep is the first of an E-step. If the center needs sums by the
+    classes of this E-step, it asks once more at the end: `classes` are their responsibilities ``r_n``, ``(k, shared)``
+    on the grid. Else `classes` is empty.
     """
 
     active: Int64[np.ndarray, "active"]
