@@ -75,6 +75,8 @@ class Commitments:
         Flower's number of the run; commitments of another run are not used.
     directory : Path or None
         The site's own, of which ``commitments/RUN-ID.json`` is used; None: in the context only.
+    binding : bool
+        False: the rows are not private, so the center may change everything; counters count all the same.
 
     Raises
     ------
@@ -90,8 +92,8 @@ class Commitments:
     (3, 7)
     """
 
-    def __init__(self, state: RecordDict, run_id: int, directory: Path | None = None) -> None:
-        self._state, self._run = state, run_id
+    def __init__(self, state: RecordDict, run_id: int, directory: Path | None = None, *, binding: bool = True) -> None:
+        self._state, self._run, self._binding = state, run_id, binding
         self._file = None if directory is None else directory / _FOLDER / f"{run_id}.json"
         self._kept = {} if self._file is None else _read(self._file)
         self._saved = dict(self._kept)
@@ -108,6 +110,8 @@ class Commitments:
 
     def keeps(self, name: str, *words: object) -> bool:
         """Whether the words equal the first ones under this name; the first call commits the center to its words."""
+        if not self._binding:
+            return True
         record, digest = self._record(), str(digest_of(words))
         known = {source[name] for source in (record, self._kept) if name in source}
         if known - {digest}:
@@ -117,7 +121,7 @@ class Commitments:
 
     def allows_lane(self, lane: str) -> bool:
         """Whether the site answers in this lane: its own rows are the same in every lane, so it answers in one only."""
-        return lane == _ONLY_LANE
+        return lane == _ONLY_LANE or not self._binding
 
     def count(self, name: str, more: int) -> int:
         """Add to a counter of the run, and return its value."""
@@ -147,31 +151,6 @@ class Commitments:
             raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"{self._file} cannot be written: {error}") from error
         self._saved = dict(self._kept)
         _prune(self._file.parent, self._file)
-
-
-class NoCommitments(Commitments):
-    """Commitments of a simulated site: the center may change everything, and nothing is counted.
-
-    Examples
-    --------
-    >>> NoCommitments().keeps("split", 5), NoCommitments().keeps("split", 6), NoCommitments().count("queries", 3)
-    (True, True, 0)
-    """
-
-    def __init__(self) -> None:
-        super().__init__(RecordDict(), 0)
-
-    def keeps(self, name: str, *words: object) -> bool:
-        """Return True."""
-        return True
-
-    def allows_lane(self, lane: str) -> bool:
-        """Return True."""
-        return True
-
-    def count(self, name: str, more: int) -> int:
-        """Return 0."""
-        return 0
 
 
 def _read(path: Path) -> dict[str, Any]:
