@@ -74,6 +74,9 @@ class Commitments:
         Flower's number of the run; commitments of another run do not hold.
     directory : Path or None
         The site's own, for the copy ``commitments/RUN-ID.json``; None: no copy.
+    binding : bool
+        Whether the commitments hold; False for public rows, about which the center may change everything. Counters
+        always count.
 
     Raises
     ------
@@ -89,8 +92,8 @@ class Commitments:
     (3, 7)
     """
 
-    def __init__(self, state: RecordDict, run_id: int, directory: Path | None = None) -> None:
-        self._state, self._run = state, run_id
+    def __init__(self, state: RecordDict, run_id: int, directory: Path | None = None, *, binding: bool = True) -> None:
+        self._state, self._run, self._binding = state, run_id, binding
         self._file = None if directory is None else directory / _FOLDER / f"{run_id}.json"
         self._kept = {} if self._file is None else _read(self._file)
         self._saved = dict(self._kept)
@@ -107,6 +110,8 @@ class Commitments:
 
     def keeps(self, name: str, *words: object) -> bool:
         """Whether the values equal the first ones under this name; the first call commits the center to them."""
+        if not self._binding:
+            return True
         record, digest = self._record(), str(digest_of(words))
         known = {source[name] for source in (record, self._kept) if name in source}
         if known - {digest}:
@@ -116,7 +121,7 @@ class Commitments:
 
     def allows_lane(self, lane: str) -> bool:
         """Whether the site answers in this lane. Its own rows are the same in every lane, so it answers in one only."""
-        return lane == _ONLY_LANE
+        return lane == _ONLY_LANE or not self._binding
 
     def count(self, name: str, more: int) -> int:
         """Add to a counter of the run, and return its value."""
@@ -146,31 +151,6 @@ class Commitments:
             raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"{self._file} cannot be written: {error}") from error
         self._saved = dict(self._kept)
         _prune(self._file.parent, self._file)
-
-
-class NoCommitments(Commitments):
-    """Commitments of a simulated site: the center may change everything, and nothing is counted.
-
-    Examples
-    --------
-    >>> NoCommitments().keeps("split", 5), NoCommitments().keeps("split", 6), NoCommitments().count("queries", 3)
-    (True, True, 0)
-    """
-
-    def __init__(self) -> None:
-        super().__init__(RecordDict(), 0)
-
-    def keeps(self, name: str, *words: object) -> bool:
-        """Return True."""
-        return True
-
-    def allows_lane(self, lane: str) -> bool:
-        """Return True."""
-        return True
-
-    def count(self, name: str, more: int) -> int:
-        """Return 0."""
-        return 0
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -81,7 +81,9 @@ def load_model(site: Site, name: str, ending: str, read: Callable[[Path], T]) ->
         ``NO_SAVED_MODEL``: there is no such file, or it holds no model; ``MALFORMED_ASK`` as `model_file`.
     """
     if site.earlier_directory is None:
-        raise SiteFault(Fault.NO_SAVED_MODEL, "site-output-dir is not set, so no model was saved")
+        raise SiteFault(
+            Fault.NO_SAVED_MODEL, "site-output-dir is not set, or the run is about a scenario, so there is no model"
+        )
     path = site.earlier_directory / site.of_repetition(model_file(name, ending))
     try:
         return read(path)

@@ -66,6 +66,9 @@ class Policy:
     >>> simulated = Policy.unlimited()
     >>> simulated.trusts_center, simulated.private_floor(30), simulated.private_limit(1000) > 10**9
     (True, 1, True)
+    >>> public = Policy(max_rounds=100).for_public_rows()
+    >>> public.max_rounds, public.trusts_center
+    (100, True)
     """
 
     protocols: tuple[str, ...] = field(default_factory=names)
@@ -114,6 +117,10 @@ class Policy:
         """Return the policy of a simulated site, which allows everything."""
         return _UNLIMITED
 
+    def for_public_rows(self) -> Policy:
+        """Return this policy for rows that need no protection: those of a scenario."""
+        return _PublicPolicy(**{**vars(self), "min_rows": 1})
+
     def admit(self, parcels: Iterable[Parcel]) -> None:
         """Check asks against this policy.
 
@@ -156,15 +163,15 @@ class Policy:
 
     @property
     def trusts_center(self) -> bool:
-        """Whether the site needs no protection from the fusion center, as in a simulation, where one user has both."""
+        """Whether the rows need no protection from the fusion center: one user has both, or the rows are public."""
         return False
 
     def private_floor(self, n_rows: int) -> int:
-        """Raise a floor that protects single rows to this policy's; 1 in a simulation."""
+        """Raise a floor that protects single rows to this policy's; 1 if the site trusts the center."""
         return self.at_least(n_rows)
 
     def private_limit(self, most: int) -> int:
-        """Return a limit that protects single rows; unlimited in a simulation."""
+        """Return a limit that protects single rows; unlimited if the site trusts the center."""
         return most
 
     @property
@@ -188,7 +195,7 @@ class Policy:
         commitments.count(_BYTES, size)
 
 
-class _UnlimitedPolicy(Policy):
+class _PublicPolicy(Policy):
     @property
     def trusts_center(self) -> bool:
         return True
@@ -197,10 +204,11 @@ class _UnlimitedPolicy(Policy):
         return 1
 
     def private_limit(self, most: int) -> int:
-        return self.max_bytes
+        return _UNBOUNDED
 
 
-_UNLIMITED = _UnlimitedPolicy(min_rows=1, max_bytes=2**62, max_rounds=2**62, max_ask_mb=float("inf"))
+_UNBOUNDED = 2**62
+_UNLIMITED = _PublicPolicy(min_rows=1, max_bytes=_UNBOUNDED, max_rounds=_UNBOUNDED, max_ask_mb=float("inf"))
 
 
 def policy_of(node_config: Mapping[str, Any], *, simulated: bool) -> Policy:

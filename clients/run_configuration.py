@@ -48,8 +48,7 @@ def configure_protocol(context: Context, ask: Ask) -> Context:
     data; an ask of several protocols is refused later.
     """
     config = context.run_config
-    predicts = config.get("scenario") == PREDICT and not is_simulated(context.node_config)
-    if not predicts and (config.get("protocol") or not has_own_data(config)):
+    if config.get("protocol") or not has_own_data(config):
         return context
     payloads = [parcel.payload for parcel in (*ask.parcels, *(each for _, past in ask.history for each in past))]
     titles = [title for each in payloads for title in (each.title(), getattr(each, "inner", ""))]  # of a masked ask

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from clients.data.cache import ObservedConfig, ShardCache, delete_shards
 from clients.data.files import numbered_site
+from clients.data.source import is_simulated
 from clients.logged_fault import LoggedFault
 from common.data_places import is_query
+from common.results import PREDICT
 from protocols import registry
 from protocols.wire.faults import Fault, SiteFault
 
@@ -30,7 +32,7 @@ _NODE_KEYS = {"partition-id", "num-partitions", "site", "site-output-dir"}
 
 
 def has_own_data(config: Mapping[str, Any]) -> bool:
-    """Whether a run is on the sites' own data: it names a protocol or, with another ServerApp, no scenario.
+    """Whether a run is on own data: it names a protocol, predicts, or with another ServerApp has no scenario.
 
     Examples
     --------
@@ -39,7 +41,7 @@ def has_own_data(config: Mapping[str, Any]) -> bool:
     >>> has_own_data({"protocol": "", "scenario": "wine"})
     False
     """
-    return bool(config.get("protocol")) or not config.get("scenario")
+    return bool(config.get("protocol")) or config.get("scenario", "") in ("", PREDICT)
 
 
 def simulated_name(config: Mapping[str, Any], partition: int, partitions: int) -> str:
@@ -212,8 +214,9 @@ def _read_shard(config: Mapping[str, Any]) -> Any:
 
 
 def _common_settings(config: Mapping[str, Any]) -> _Items:
-    """Return the settings that all sites of a scenario share."""
-    return tuple(sorted((key, value) for key, value in config.items() if key not in _NODE_KEYS))
+    """Return the settings that all sites of a scenario share; a real site's `data` are its own, never a scenario's."""
+    private = _NODE_KEYS if is_simulated(config) else {*_NODE_KEYS, "data"}
+    return tuple(sorted((key, value) for key, value in config.items() if key not in private))
 
 
 def _scenario_shard(settings: _Items, partition: int, partitions: int, seed: int) -> Any:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flwr.app import Context
+from flwr.app import Context, RecordDict
 
 from clients.budget import Budget
-from clients.commitments import Commitments, NoCommitments
+from clients.commitments import Commitments
 from clients.consents import Consents
 from clients.data.source import partition_of
 from clients.digest import digest_of
@@ -107,25 +107,35 @@ class Site:
     def open(cls, name: str, context: Context, ask: Ask) -> Site:
         """Return the site with its memory of the run."""
         directory = directory_of(name, context)
-        store = MemoryStore(context.state, directory, ask.session)
         state, run_id, simulated = context.state, context.run_id, is_simulation(context)
         of_run = context.run_config if simulated else taken_from_run(context.run_config)
+        config = {**of_run, **context.node_config}
         policy = policy_of(context.node_config, simulated=simulated)
-        counted = None if simulated or not has_own_data(context.run_config) else directory
+        session, earlier = ask.session, earlier_directory(name, context)
+        own = has_own_data(config)
+        if not own:
+            policy = policy.for_public_rows()
+            if not simulated:  # what leaves unprotected must not have come from the site's own rows
+                session, earlier = f"scenario.{session}", None
+        store, own = MemoryStore(state, directory, session), own and not simulated
         return cls(
             name=name,
-            config={**of_run, **context.node_config},
+            config=config,
             simulated=simulated,
             directory=directory,
-            earlier_directory=earlier_directory(name, context),
+            earlier_directory=earlier,
             seed=ask.seed,
             round=ask.round,
             session=ask.session,
             lane="0",
             with_history=bool(ask.history),
-            commitments=NoCommitments() if simulated else Commitments(state, run_id, directory),
+            commitments=Commitments(RecordDict(), 0, binding=False)
+            if simulated
+            else Commitments(state, run_id, directory, binding=own),
             policy=policy,
-            budget=Budget(counted, context.node_config, policy.budget, run_id, policy.fewest_new_rows),
+            budget=Budget(
+                directory if own else None, context.node_config, policy.budget, run_id, policy.fewest_new_rows
+            ),
             _arrays=_recall(store, ask),
             _store=store,
             keys=PrivateKeys(state, run_id, None if simulated else turns_in(directory)),
@@ -178,7 +188,7 @@ class Site:
     @property
     def has_private_rows(self) -> bool:
         """Whether the rows are a real site's own, neither simulated nor from a scenario."""
-        return has_own_data(self.config) and not self.policy.trusts_center
+        return not self.policy.trusts_center
 
     @property
     def repetition(self) -> int:
