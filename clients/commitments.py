@@ -1,8 +1,8 @@
 """Commitments: values that the fusion center may not change during a run, and counters of a run.
 
 Sums over one set of rows reveal little of a row; the same sums over many sets of rows may reveal all. A site that
-answers such sums holds the center to its first ask, in every round, lane and repetition of a run. The memory of a run
-cannot do that: it is kept by lane, and is rebuilt when rounds are asked again (clients/memory.py).
+answers such sums holds the center to its first ask, in every round, lane and repetition of a run. The run's memory
+(clients/memory.py) cannot hold commitments: it is kept by lane, and rebuilt when rounds are repeated.
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ MOST_RUNS = 20
 def run_lock(directory: Path | None, run_id: int) -> Iterator[None]:
     """Let a site answer one ask of a run at a time.
 
-    Flower starts a process for every message. Two messages that arrive at once would both see the commitments and
-    counters as they were before either.
+    Flower starts a process for every message. Two processes at once would start from the same commitments and counters.
 
     Parameters
     ----------
     directory : Path or None
-        The site's own; None: there is no place for a lock.
+        The site's own; None: no lock.
     run_id : int
         Flower's number of the run.
 
@@ -64,19 +63,20 @@ def run_lock(directory: Path | None, run_id: int) -> Iterator[None]:
 class Commitments:
     """Commitments of one run, kept in Flower's context and in the site's own directory.
 
-    They belong to the run that Flower names, whatever session the center calls it. A restarted SuperNode has lost
-    Flower's context; the copy in the site's directory survives. Where the two differ, the stricter one counts.
+    They belong to Flower's run, not to the session, which the center names. A restarted SuperNode has lost Flower's
+    context; the copy in the site's directory survives. If the two differ, the stricter one holds.
 
     Parameters
     ----------
     state : RecordDict
         ``Context.state`` of Flower.
     run_id : int
-        Flower's number of the run; commitments of another run are not used.
+        Flower's number of the run; commitments of another run do not hold.
     directory : Path or None
-        The site's own, of which ``commitments/RUN-ID.json`` is used; None: in the context only.
+        The site's own, for the copy ``commitments/RUN-ID.json``; None: no copy.
     binding : bool
-        False: the rows are not private, so the center may change everything; counters count all the same.
+        Whether the commitments hold; False for public rows, about which the center may change everything. Counters
+        always count.
 
     Raises
     ------
@@ -100,7 +100,7 @@ class Commitments:
         self._counting = True
 
     def uncounted(self) -> Commitments:
-        """Return the same commitments for rounds that are replayed: their answers do not leave, so nothing counts."""
+        """Return the same commitments for replayed rounds, whose answers do not leave and do not count."""
         view = object.__new__(type(self))
         view.__dict__ = {**self.__dict__, "_counting": False}  # what is kept is shared, not copied
         return view
@@ -109,7 +109,7 @@ class Commitments:
         return record_of(self._state, _RECORD, self._run)
 
     def keeps(self, name: str, *words: object) -> bool:
-        """Whether the words equal the first ones under this name; the first call commits the center to its words."""
+        """Whether the values equal the first ones under this name; the first call commits the center to them."""
         if not self._binding:
             return True
         record, digest = self._record(), str(digest_of(words))
@@ -120,7 +120,7 @@ class Commitments:
         return True
 
     def allows_lane(self, lane: str) -> bool:
-        """Whether the site answers in this lane: its own rows are the same in every lane, so it answers in one only."""
+        """Whether the site answers in this lane. Its own rows are the same in every lane, so it answers in one only."""
         return lane == _ONLY_LANE or not self._binding
 
     def count(self, name: str, more: int) -> int:

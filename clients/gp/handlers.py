@@ -52,6 +52,7 @@ from protocols.gp.payloads import (
     MOST_TRIED,
     NO_VALUE,
     Calibrate,
+    CandidateAsk,
     Disclose,
     Errors,
     ErrorsAlone,
@@ -195,7 +196,7 @@ def _error_left_out(experts: list[Part], ask: Validate, theta: tuple[float, ...]
     return total
 
 
-def _candidates(ask: Evaluate | Validate, site: Site) -> list[tuple[float, ...]]:
+def _candidates(ask: CandidateAsk, site: Site) -> list[tuple[float, ...]]:
     """Return the candidates of an ask, and count them."""
     if not 0 < len(ask.thetas) <= MOST_CANDIDATES:
         raise SiteFault(Fault.MALFORMED_ASK, "no candidates, or more than one ask may have")
