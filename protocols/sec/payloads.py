@@ -200,8 +200,9 @@ class Errors(Payload):
     finite : ndarray
         Whether the combination's prediction is finite for every row.
     deviations : ndarray
-        Standard error of the difference to the error of the combination ``cluster``, from the differences row by row;
-        0 where `finite` is False.
+        Standard error of the difference to the error of ``personal``, or else of ``cluster``, or else of ``alone``:
+        the first one that is finite, which is what the learner should use unless its rows refute it. From the
+        differences row by row; 0 where `finite` is False. By it the center says whether to join.
     noise : float
         As in `Losses`, of each error.
     scores : ndarray
@@ -209,7 +210,7 @@ class Errors(Payload):
         so a site sends them only to a center that it trusts with its rows, as those of simulations do; else, and for
         amounts, there are none.
     confusion : ndarray
-        Of the combination ``cluster``, rows by true and predicted class; under the same condition.
+        Of the combination that `deviations` compare with, rows by true and predicted class; under the same condition.
     reliability : ndarray
         Of the same, the points of the reliability diagram.
     """
@@ -230,8 +231,8 @@ class Predict(Payload, answer=Errors):
 
     A combination predicts ``sum_i weights_i f_i(x) + own f(x) + [1 x] coefficients`` (Ye, Ding and Ghanadan 2022, eq.
     5), plus ``sum_m pool_model_m g_m(x)`` over models g of pooled rows. The combination ``personal`` has no numbers
-    here: the learner mixes the models that it was sent by weights of its own, which start from `shares` and never leave
-    it.
+    here: the learner mixes the models that it was sent by weights of its own, which start from `shares`, and of classes
+    takes the probabilities to a power of its own. Neither ever leaves it.
 
     Attributes
     ----------

@@ -92,6 +92,9 @@ class Rival:
         verdict.
     price : str
         For what is out of reach, what the distance to it is the price of.
+    starts : str
+        Of a plain way, the metric of what the result starts from: where that is this way itself, so is the result, and
+        it does not count in the verdict.
 
     Examples
     --------
@@ -103,6 +106,7 @@ class Rival:
     use: str
     kind: Literal["alone", "best site", "plain way", "out of reach"]
     price: str = ""
+    starts: str = ""
 
 
 @dataclass(frozen=True)
