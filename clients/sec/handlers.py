@@ -329,9 +329,7 @@ def _errors(
     errors = disclosure.errors(combined, site.memory["own"], y, questions, supported=True, answers=2)
     finite = errors <= LARGEST_ERROR
     first = first_choice([name for name, usable in zip(ask.combinations, finite, strict=True) if usable])
-    deviations = disclosure.deviations(
-        combined, ask.combinations.index(first) if first else 0, y, questions, answers=2
-    )
+    deviations = disclosure.deviations(combined, ask.combinations.index(first) if first else 0, y, questions, answers=2)
     noise = disclosure.noise(len(y), 2 * len(questions), supported=True)
     deviations = np.where(finite, np.minimum(deviations, LARGEST_ERROR), 0.0)
     return Errors(len(y), np.where(finite, errors, 0.0), finite, deviations, noise)

@@ -60,9 +60,9 @@ def save_result(ask: Predict, site: Site, features: Sequence[str], errors: Error
     ``collaborators.csv`` has the members of the cluster, with the weight of each in eq. (5), and which of them are
     counted by one model of their pooled rows, ``pooled.skops``, if there is one; ``pooled.csv`` the coefficients of the
     cluster's pooled regression, if there is one; ``personal.csv`` the learners of the personal mixture with their
-    weights, and of classes the power of the probabilities; ``answers.csv`` the errors of all on the rows that the learner held out, without the noise of what leaves,
-    and which is recommended; ``medians.csv`` what empty cells were filled with. The saved models of all other learners
-    are removed.
+    weights, and of classes the power of the probabilities; ``answers.csv`` the errors of all on the rows that the
+    learner held out, without the noise of what leaves, and which is recommended; ``medians.csv`` what empty cells were
+    filled with. The saved models of all other learners are removed.
     """
     if "." in site.lane:  # a cell of a table: its site takes part in many lanes at once
         return
