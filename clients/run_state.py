@@ -8,16 +8,16 @@ _RUN = "run"
 
 
 def record_of(state: RecordDict, name: str, run_id: int) -> ConfigRecord:
-    """Return the record of this name if it is of this run; else put a new one in its place, with the run's number only.
+    """Return the record of this name and run; if there is none, put a new one in its place.
 
     Parameters
     ----------
     state : RecordDict
         ``Context.state`` of Flower.
     name : str
-        Of the record.
+        Name of the record.
     run_id : int
-        Flower's number of the run, whatever session the center calls it.
+        Flower's number of the run.
 
     Examples
     --------

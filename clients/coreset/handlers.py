@@ -127,7 +127,7 @@ def _summarize(
     unit = spread(shard.coreset)[1] if how.scaled else np.ones(len(rows.features))
     least = _min_weight(ask, site)
     fixed = _min_weight_of_bundles(least, site) if own else least
-    together = fixed if own and not site.policy.trusts_center else 0
+    together = fixed if site.has_private_rows else 0
     coreset, index, n_merged, n_withheld = microaggregate(
         shard.coreset, fixed, unit, shard.movement_by_group, least, together
     )
@@ -181,7 +181,7 @@ def _own_min_weight(site: Site) -> int:
 def _min_weight_of_bundles(least: int, site: Site) -> int:
     """Return the fewest rows of a bundle: the site's own number, whatever the run asks; in a simulation perhaps 1."""
     own = _own_min_weight(site)
-    return min(least, max(own, Consents.min_weight)) if site.policy.trusts_center else own
+    return own if site.has_private_rows else min(least, max(own, Consents.min_weight))
 
 
 def _construction(ask: Construction) -> tuple[int | str, ...]:
@@ -282,7 +282,7 @@ def refine(ask: Refine, site: Site) -> Moments:
     rows = _rows(ask, site)
     _check_plain(ask.plain)
     limit = site.policy.private_limit
-    if site.commitments.count("moves", 1) > MOST_MOVES or len(ask.shifts) > limit(MOST_MOVED_TABLES):
+    if site.commitments.count("moves", 1) > limit(MOST_MOVES) or len(ask.shifts) > limit(MOST_MOVED_TABLES):
         raise SiteFault(Fault.MALFORMED_ASK, "more sets of centers than this site answers")
     _check_tables(ask, rows, site)
     with single_threaded():
@@ -343,7 +343,7 @@ def _check_tables(ask: Price, rows: SummarizedRows, site: Site) -> None:
         k > limit(MOST_PRICED)
         or k * _min_weight(ask, site) > limit(len(rows.point))
         or len(ask.shifts) > limit(MOST_TABLES)
-        or site.commitments.count("tables", len(ask.shifts)) > MOST_TABLES_OF_A_RUN
+        or site.commitments.count("tables", len(ask.shifts)) > limit(MOST_TABLES_OF_A_RUN)
     ):
         raise SiteFault(Fault.MALFORMED_ASK, "more centers or tables of prices than this site answers")
 

@@ -73,7 +73,7 @@ def _split_of(columns: Columns, site: Site) -> UInt8[np.ndarray, "_"]:
     if columns.y is None or columns.person is None:
         return np.zeros(0, np.uint8)
     settings = Settings.of(site.config)
-    seed = site.seed + site.repetition if site.policy.trusts_center else 0
+    seed = 0 if site.has_private_rows else site.seed + site.repetition
     return draw_kinds(columns.person, settings.holdout, settings.validation, np.random.default_rng([seed, 4]))
 
 

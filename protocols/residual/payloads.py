@@ -2,13 +2,13 @@
 
 Every site is an agent that holds other columns of the same entities. An agent gets a number for every row to fit (the
 outcome, a residual, or an improved target) and answers with its predictions for these rows. At the end it gets the
-outcome once more, and answers with what it predicts alone of the test rows (`Compare`).
+outcome once more, and answers with its own predictions of the test rows (`Compare`).
 
 What that reveals: whoever does the fusion center's arithmetic sees, for every entity, each agent's prediction of the
 outcome, and nothing else of its columns; with a tree, rows of one leaf have equal numbers. The agents see the residual
-of every entity. Rows are matched by keyed hashes of the entities' names. Where a site holds the outcome, and where the
-residual goes from agent to agent, all of this crosses sealed (`SealedAsk`, `Pass`): one of the payloads declared here,
-encrypted for the site that it is meant for. The center relays the bytes.
+of every entity. Rows are matched by keyed hashes of the entities' names. If a site holds the outcome, or the residual
+goes from agent to agent, these payloads are sealed (`SealedAsk`, `Pass`): encrypted for the receiving site. The center
+relays the bytes.
 """
 
 from protocols.residual.learning_payloads import (

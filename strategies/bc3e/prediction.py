@@ -93,7 +93,7 @@ class BC3EPrediction(FusionStrategy):
         """Ask for an E-step at fixed parameters and for counts: in one round, unless instances are shared."""
         if self.distribution != "row":
             return (yield from self._predict_shared())
-        ask = Predict(self._alpha, self._names, self._beta, Settings.gamma_tolerance, SWEEPS, self._draws)
+        ask = Predict(self._alpha, self._names, self._beta, Settings.gamma_tolerance, SWEEPS, draws=self._draws)
         answers: dict[str, PredictionTally] = yield Broadcast(ask, check=check_predicted)
         instances = {site: answer.instances for site, answer in answers.items()}
         return ClassPredictions(answers, instances, sum(instances.values()))

@@ -127,7 +127,7 @@ def test_labels_prepared_by_sites_from_their_own_rows(tmp_path: Path) -> None:
 
     The labels are those of all rows in one place, and so is the result of the run on them.
     """
-    frames = {name: frame.assign(all="all") for name, frame in raw_rows({"a": 90, "b": 70, "c": 80}).items()}
+    frames = {name: frame.assign(all="all") for name, frame in raw_rows({"a": 180, "b": 140, "c": 160}).items()}
     nodes: dict[str, dict[str, Value]] = {}
     for name, frame in frames.items():
         (tmp_path / name).mkdir()
@@ -146,7 +146,7 @@ def test_labels_prepared_by_sites_from_their_own_rows(tmp_path: Path) -> None:
     for name in [*frames, *frames]:
         # Once to write the classifiers, once to label with those of the others.
         own = tmp_path / "own" / name / "clusters.csv"
-        options = {"models": str(tmp_path / "models"), "clusterings": str(own), "classifiers": "bayes logistic"}
+        options = {"models": str(tmp_path / "models"), "clusterings": str(own), "classifiers": "discriminant logistic"}
         cs.prepare(
             cs.BC3E(),
             {name: frames[name]},

@@ -432,12 +432,24 @@ def test_splits_of_many_runs_tell_of_no_row(tmp_path: Path, monkeypatch: pytest.
 
 def test_models_do_not_depend_on_the_run(tmp_path: Path) -> None:
     """Neither on its seed nor its repetition; leaves double from the site's own number on."""
-    site = real_site(tmp_path)
+    site = real_site(tmp_path, repetitions=4)
     models = []
     for number, (seed, lane, min_leaf) in enumerate([(0, "0", 6), (7, "0", 10), (7, "3", 9), (7, "0", 11)]):
         other = replace(site, seed=seed, commitments=Commitments(RecordDict(), number)).in_lane(lane)
         models.append(select(other, candidates="rf(n_estimators=5)", min_leaf=min_leaf).model.tobytes())
     assert models[0] == models[1] == models[2] != models[3]
+    with pytest.raises(SiteFault, match="repetition 4 of a run that has 4"):
+        select(site.in_lane("4"))
+
+
+def test_more_repetitions_are_told_less_each(tmp_path: Path) -> None:
+    """Else other models in each of them would average the noise away."""
+    noises = []
+    for repetitions in (1, 4):
+        site = real_site(tmp_path, repetitions=repetitions)
+        select(site)
+        noises.append(exchange(site, {"a": model_of(), "b": model_of(slope=2.0)}).noise)
+    assert noises[1] == pytest.approx(2 * noises[0])
 
 
 def test_moments_leave_only_a_run_that_pools_a_regression(tmp_path: Path) -> None:
