@@ -13,7 +13,7 @@ from clients.data.proposal import Proposal, check_proposals
 from clients.data.table import DataError, Table
 from common.grouping import group_messages
 from protocols import registry
-from server.report.formatting import grouped, listed
+from server.report.formatting import listed
 
 _MOST_WARNINGS = 8
 
@@ -70,7 +70,7 @@ class Trial:
 
 def _lines(tables: Mapping[str, Table], proposals: Mapping[str, Proposal], best: str) -> list[str]:
     chosen = proposals[best]
-    sizes = [f"{name} ({grouped(table.n)} rows)" for name, table in tables.items()]
+    sizes = [f"{name} ({table.n:,} rows)" for name, table in tables.items()]
     others = [f"{name} ({each.why})" for name, each in proposals.items() if name != best]
     lines = [f"sites: {listed(sizes)}", f"fits: {best}, because {chosen.why}"]
     lines += [f"also: {listed(others)}"] if others else []

@@ -156,9 +156,9 @@ class FusionStrategy(Strategy):
         return {}
 
     def influence(self, outcome: Any) -> Influence | None:
-        """Compute the first repetition's result without each site, from what the center holds; None: not defined.
+        """Compute the first repetition's result without each site; None: the protocol does not define it.
 
-        No site is asked for it. If the center cannot know it, `Influence.cannot_be_said` says why.
+        The center asks no site for it. If it lacks the answers, it returns `Influence.unknown_since` with the reason.
         """
         return None
 

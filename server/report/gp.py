@@ -11,9 +11,8 @@ from protocols.gp.settings import FEWEST_IN_GROUP, Settings
 from server.report.classification import score_meanings
 from server.report.data import Arrays, ResultsError
 from server.report.formatting import listed
-from server.report.previous_run import read_results
 from server.report.protocol import Answer, Config, Meaning, ProtocolReport, Rival, higher, lower
-from server.report.saved_arrays import check_saved
+from server.report.saved_arrays import check_saved, read_results
 
 _COVERAGE = re.compile(r"coverage_(\d\d)")
 _LEVEL, _CHANCE = 0.95, 1.96

@@ -8,9 +8,8 @@ from dataclasses import replace
 from protocols.sec.settings import Settings
 from server.report.classification import score_meanings
 from server.report.data import Arrays, ResultsError
-from server.report.previous_run import read_results
 from server.report.protocol import FROM, Answer, Config, Meaning, ProtocolReport, Rival, higher, lower
-from server.report.saved_arrays import check_saved
+from server.report.saved_arrays import check_saved, read_results
 
 _SAME_SETTINGS = ("standardize", "reference", "weights", "combine")
 """Settings that two runs must share, since otherwise their models or errors are not comparable."""

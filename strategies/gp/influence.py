@@ -31,7 +31,7 @@ def influence_of_answers(outcome: GPOutcome) -> Influence:
     """
     sample = outcome.sample
     if sample is None or outcome.queries is None or outcome.fused is None:
-        return Influence.cannot_be_said("there are no query points")
+        return Influence.unknown_since("there are no query points")
     fused, points = _at(outcome.fused, sample.rows), _points(outcome, sample)
     without = _without_sites(outcome, sample)
     if outcome.model.registry.classes:
