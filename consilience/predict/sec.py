@@ -177,8 +177,8 @@ def _mixture(
     recommended = dict(zip(learners.names, arrays["recommended"].tolist(), strict=True))
     if not options.learner:
         ways = Counter(way for way in recommended.values() if way and options.cluster < 0)
-        told = ", ".join(f"{way} to {counted(n, 'learner')}" for way, n in sorted(ways.items()))
-        return None, [f"recommended: {told}; learner=NAME predicts so"] if told else []
+        counts = ", ".join(f"{way} to {counted(n, 'learner')}" for way, n in sorted(ways.items()))
+        return None, [f"recommended: {counts}; learner=NAME predicts so"] if counts else []
     name, way = options.learner, recommended[options.learner]
     if way == "alone":
         return _Mixture(f"{name} alone", (np.array(learners.names) == name).astype(np.float64)), []
