@@ -27,7 +27,7 @@ from protocols.coreset.payloads import (
 from protocols.coreset.settings import Settings
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
-from strategies.conversation import Broadcast, Conversation, Tell, no_asks, in_step
+from strategies.conversation import Broadcast, Conversation, Tell, in_step, no_asks
 from strategies.coreset.alone import ask_alone, paired_difference
 from strategies.coreset.exact_assignment import assign_exactly, check_counts
 from strategies.coreset.fairness import Fairness

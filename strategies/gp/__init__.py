@@ -24,7 +24,7 @@ from protocols.center_inputs import unusable_input
 from protocols.gp.payloads import LARGEST, Inputs, Moments, Rows, Survey
 from protocols.gp.settings import Settings
 from strategies.class_labels import class_places
-from strategies.conversation import Broadcast, Conversation, no_asks, in_step
+from strategies.conversation import Broadcast, Conversation, in_step, no_asks
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.gp.aggregation import expert_predictions, fuse, rank_experts, select_by_graph, setup_of
