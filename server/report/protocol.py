@@ -91,6 +91,9 @@ class Rival:
         one round), or ``"out of reach"``: an ideal such as data in one place, which does not count in the verdict.
     price : str
         For an ideal out of reach: the condition whose price the distance to it is.
+    starts : str
+        For a plain way: the metric of what the result starts from. Where both are equal, the result is this way, and it
+        does not count in the verdict.
 
     Examples
     --------
@@ -102,6 +105,7 @@ class Rival:
     use: str
     kind: Literal["alone", "best site", "plain way", "out of reach"]
     price: str = ""
+    starts: str = ""
 
 
 @dataclass(frozen=True)

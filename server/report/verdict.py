@@ -207,11 +207,13 @@ def _way(report: Report, own: str, metric: str, rival: Rival) -> Way:
     gain = _share_saved(*errors)
     known = report.differences.get(metric, {})
     same = math.isclose(report.metrics[own], value, rel_tol=1e-12)
+    start = report.metrics.get(rival.starts, math.nan)
+    itself = rival.kind == "plain way" and (same or math.isclose(start, value, rel_tol=1e-12))
     error = None
     if "difference_se" in known and errors[1] > 0:
         error = known["difference_se"] / errors[1]
     n = int(known.get("pairs", report.config.get("repetitions", 1)))
-    if rival.kind == "out of reach" or (same and rival.kind == "plain way"):  # the result itself is the plain way
+    if rival.kind == "out of reach" or itself:
         state = ""
     elif same:
         state = _NO_GAIN

@@ -86,6 +86,31 @@ def test_real_sites_keep_their_scores(tmp_path: Path, folder: Path) -> None:
     assert own["auc"].between(0, 1).all()
 
 
+def test_a_learners_own_power_is_in_what_it_is_recommended(tmp_path: Path, folder: Path) -> None:
+    path = run(own_data_config(tmp_path, folder), len(GROUPS))
+    report, arrays = load(path)
+    assert set(arrays["recommended"].tolist()) <= {"alone", "cluster", "personal"}
+    assert report.verdict["ways"][0]["metric"] == "log_loss_recommendation"
+    assert report.metrics["auc_recommendation"] > report.metrics["auc_all"]
+    test, name = rows(0, 300, 98), NAMES[0]
+    test.to_csv(tmp_path / "new.csv", index=False)
+    weights = path / "sites" / name / "personal.csv"
+    written = pd.read_csv(weights)
+    (power,) = set(written["power"])
+    predicted = {}
+    for each in (power, 1.0):
+        written.assign(power=each).to_csv(tmp_path / "weights.csv", index=False)
+        told = predict_file(path, str(tmp_path / "new.csv"), [f"weights={tmp_path / 'weights.csv'}"])
+        predicted[each] = np.column_stack([told.columns[f"prediction_{label}"] for label in CLASSES])
+    powers = predicted[1.0] ** power
+    np.testing.assert_allclose(predicted[power], powers / powers.sum(axis=1, keepdims=True), rtol=1e-6)
+    again = predict_file(path, str(tmp_path / "new.csv"), [f"weights={weights}"])
+    assert again.columns["prediction_none"].tolist() == predicted[power][:, 1].tolist()
+    written.drop(columns="power").to_csv(tmp_path / "weights.csv", index=False)
+    with pytest.raises(RequestError, match="power"):
+        predict_file(path, str(tmp_path / "new.csv"), [f"weights={tmp_path / 'weights.csv'}"])
+
+
 def test_targets_that_do_not_fit_end_the_run_in_one_sentence(tmp_path: Path, folder: Path) -> None:
     settings, nodes = deployed_sites(tmp_path, folder, NAMES)
     rows(0, 40, 5).assign(y=np.random.default_rng(0).normal(size=40)).to_csv(folder / "lab-3.csv", index=False)

@@ -26,6 +26,7 @@ SOUND = {
         "methods": np.array(["lr", "lr"]),
         "features": np.array(["x"]),
         "labels": np.array([1, -1]),
+        "recommended": np.array(["personal", ""]),
         "newcomer": np.array([False, True]),
         "n": np.array([1, 7]),
         "weights": np.array([1.0, 7.0]),
