@@ -1,7 +1,7 @@
 """Keys and certificates of a federation: a CA and the SuperLink's certificate, and the keys of SuperNodes.
 
-OpenSSL and ssh-keygen make them, too. Here they have the one form that Flower takes; a private key is never readable by
-others, never half written, and never replaced.
+OpenSSL and ssh-keygen make them, too. This module writes the one form that Flower accepts. A private key is never
+readable by others, never half written, and never replaced.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NAME_LENGTH = 64  # of a certificate's common name (RFC 5280, ub-common-name)
 
 
 class CertificateError(ValueError):
-    """Keys or certificates that cannot be made; the message is one line that says why, and what to do."""
+    """Error: keys or certificates cannot be made. The message is one line: why, and what to do."""
 
 
 def make_server(folder: Path, hosts: Sequence[str], days: int = DAYS) -> list[Path]:
@@ -60,7 +60,7 @@ def make_server(folder: Path, hosts: Sequence[str], days: int = DAYS) -> list[Pa
     Parameters
     ----------
     folder : Path
-        Made if need be, for its owner only.
+        Folder of the files; made if need be, for its owner only.
     hosts : sequence of str
         Host names and IP addresses by which sites and users reach the SuperLink; one at least.
     days : int
@@ -127,7 +127,7 @@ def check_name(name: str) -> None:
 
 
 def purpose(path: Path) -> str:
-    """Return what a file of this module is for, in a few words.
+    """Return the purpose of a file of this module in a few words.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def purpose(path: Path) -> str:
 
 
 def _host(host: str) -> x509.GeneralName:
-    """Return a host as a certificate names it."""
+    """Return the form of a host in a certificate."""
     with contextlib.suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(host))
     labels = host.split(".")

@@ -1,4 +1,4 @@
-"""``consilience status``: where a run stands."""
+"""``consilience status``: state and rounds of a run."""
 
 from collections.abc import Mapping
 from pathlib import Path

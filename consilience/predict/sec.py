@@ -1,4 +1,4 @@
-"""New rows by the models of the clusters."""
+"""Predictions of new rows by the models of the clusters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from strategies.sec.retraining import retraining_of
 
 @dataclass(frozen=True)
 class Options(Settings):
-    """Whose prediction is wanted."""
+    """Choice of the predicting cluster, learner or weights."""
 
     cluster: int = setting(-1, "predict by this cluster", at_least(-1), words="by all")
     learner: str = setting("", "predict as the run recommends to this learner", words="by all clusters")
@@ -52,7 +52,7 @@ class _Mixture:
 
 
 def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
-    """Predict by every cluster, or as the options name or the run recommends (`consilience.predict.interface`)."""
+    """Predict by every cluster, as the options name, or as the run recommends (`consilience.predict.interface`)."""
     folder, config, arrays = run.folder, run.config, run.arrays
     settings = sec.Settings.of(config)
     if settings.standardize == "learner":
@@ -107,7 +107,7 @@ def _class_columns(
     names: Mapping[int, str],
     threshold: float,
 ) -> dict[str, Shaped[np.ndarray, "n"]]:
-    """Return for every cluster the predicted class of each row, and the probability of each class."""
+    """Return by cluster the predicted class of each row, and the probability of each class."""
     classes = learners.classes
     if threshold and len(classes) != 2:
         raise RequestError(f"threshold is for two classes, and the run has {len(classes)}; leave it out")
@@ -123,7 +123,7 @@ def _scores(
     learners: Learners,
     predicted: Mapping[str, Float64[np.ndarray, "n k"]],
 ) -> list[str]:
-    """Return the scores of every prediction, where the file has the outcome of each row."""
+    """Return the scores of every prediction, if the file has the outcome of each row."""
     target = text_setting(config, "target")
     if not target or target not in table.columns:
         return []
@@ -218,7 +218,7 @@ def _not_finite(values: Float64[np.ndarray, "n"]) -> str:
 def _errors(
     config: Mapping[str, Any], table: Table, names: Sequence[str], predictions: Sequence[Float64[np.ndarray, "n"]]
 ) -> list[str]:
-    """Return mean squared errors, where the file has the outcome; rows without one do not count."""
+    """Return mean squared errors over the rows with an outcome in the file."""
     target = text_setting(config, "target")
     if not target or target not in table.columns:
         return []
