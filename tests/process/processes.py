@@ -29,7 +29,7 @@ THREADS = {f"{library}_NUM_THREADS": "2" for library in ("MKL", "OMP", "OPENBLAS
 """The tests' own process has one thread for numerical libraries: results do not depend on their number."""
 
 PATIENCE = 1200.0
-"""Seconds until a run counts as hanging: on a machine with other work a run takes ten times as long as on a quiet one."""
+"""Seconds until a run counts as hanging: with other work on the machine it takes ten times as long as alone."""
 
 
 @dataclass(frozen=True)
