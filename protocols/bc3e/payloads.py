@@ -190,6 +190,9 @@ class EStep(Payload, answer=Statistics, spends={MODELS: 1}):
         Weight of an instance's class, in draws of theta (numerics/bc3e/reliability.py); 0: classifiers vote.
     alone : bool
         Whether this is an E-step of the classifiers alone, the first one, from which the center chooses `draws`.
+    classes : ndarray
+        Responsibilities of the classes ``r_n`` of the site's shared instances in the E-step before, ``(k, shared)`` on
+        the grid, where it alone holds confusion matrices and that step counts; else empty.
     """
 
     step: int
@@ -205,6 +208,7 @@ class EStep(Payload, answer=Statistics, spends={MODELS: 1}):
     smoothing: float
     draws: int = 0
     alone: bool = False
+    classes: Int64[np.ndarray, "_ _"] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
 
 @dataclass(frozen=True)
@@ -221,7 +225,7 @@ class Shares(Payload):
     bound : int
         The clusterings' part of the bound over all shared instances, and the prior of the site's own clusterings.
     products : ndarray
-        Inner products of the newest step of its own clusterings with their earlier steps (numerics/bc3e/anderson.py).
+        Inner products of the newest step of its own clusterings' beta with earlier steps (numerics/bc3e/anderson.py).
     evidence : ndarray
         Sum over its classifiers of the log probabilities of their labels under each class, ``(k, active)``, on the
         grid; only in the first sweep of an E-step, and only if classifiers have confusion matrices. It reveals as much
@@ -247,8 +251,8 @@ class Sweep(Payload, answer=Shares, spends={MODELS: 1}):
     """To sites, every sweep, column and arbitrary: ``psi(gamma_n)`` of the shared instances that have not converged.
 
     `active` are places among the site's shared instances, in the order of `Setup.shared`. If classifiers have confusion
-    matrices, `classes` are the responsibilities of the classes ``r_n``, ``(k, active)`` on the grid, and `first` marks
-    the first sweep of an E-step. Else `classes` is empty.
+    matrices, `first` marks the first sweep of an E-step. If the center needs sums by the classes of this E-step, it
+    asks once more: `classes` are their responsibilities ``r_n``, ``(k, shared)`` on the grid. Else it is empty.
     """
 
     active: Int64[np.ndarray, "active"]

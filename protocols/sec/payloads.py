@@ -227,7 +227,7 @@ class Predict(Payload, answer=Errors):
     A combination predicts ``sum_i weights_i f_i(x) + own f(x) + [1 x] coefficients`` (Ye, Ding and Ghanadan 2022, eq.
     5), plus ``sum_m pool_model_m g_m(x)`` over models g of pooled rows. The combination ``personal`` has no weights
     here: the learner computes its own, starting from `shares`, and of classes takes the probabilities to a power of its
-    own. Neither ever leaves it.
+    own. Neither ever leaves it, and the answer of a real site is computed without the power.
 
     Attributes
     ----------
