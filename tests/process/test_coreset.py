@@ -32,20 +32,18 @@ COLUMNS: dict[str, Value] = {"sensitive": "sex", "id": "patient", "features": " 
 LEAST = {"clinic": 5, "hospital": 20, "practice": 5}
 """Rows behind a point, at each site: one site's own configuration insists on more than the fusion center asks."""
 
-SUMS = ("Summary", "Masses", "ClusterCounts", "ClusterCosts")
+SUMS = ("Summary", "Moments", "Masses", "ClusterCounts", "ClusterCosts", "CostsAlone")
 """All that a site may answer."""
 
 LEAVES = "practice"
 """The site whose SuperNode ends in a run."""
 
 
-def in_simulation(tmp_path: Path, folder: Path, settings: Mapping[str, Value], **options: Any) -> Path:
-    """The run on the files of `folder` as a simulation does it, in this process."""
-    places = [
-        {"partition-id": place, "num-partitions": len(LEAST), "min-weight": LEAST[site]}
-        for place, site in enumerate(LEAST)
-    ]
-    return run(config(tmp_path, **{**settings, **COLUMNS, "data": str(folder)}), places, **options)
+def in_process(tmp_path: Path, folder: Path, settings: Mapping[str, Value], **options: Any) -> Path:
+    """The run of the same sites beside the files of `folder`, in this process; their directories are in `tmp_path`."""
+    nodes = nodes_of(tmp_path, folder)
+    nodes[LEAVES] |= {"data": str(folder / f"{LEAVES}.csv")}
+    return run(config(tmp_path, **settings), [*nodes.values()], **options)
 
 
 # -- the simulation engine --------------------------------------------------------------------------------------------
@@ -83,7 +81,6 @@ def nodes_of(tmp_path: Path, folder: Path) -> dict[str, dict[str, Value]]:
         for site in SITES
     }
     nodes["hospital"]["min-weight"] = LEAST["hospital"]
-    (tmp_path / "leaving.py").write_text(LEAVING)
     nodes[LEAVES] |= {"data": "leaving:rows", "rows": str(folder / f"{LEAVES}.csv"), "folder": str(tmp_path)}
     return nodes
 
@@ -91,23 +88,24 @@ def nodes_of(tmp_path: Path, folder: Path) -> dict[str, dict[str, Value]]:
 def test_three_sites_beside_their_own_data(tmp_path: Path) -> None:
     """The assignment of the points, and that of all rows; then a SuperNode ends after it has sent its coreset.
 
-    All is as in a simulation on the same rows, bit for bit, and the sites' own lists of clusters are what the fusion
-    center says of them.
+    All is as between the same sites in one process, bit for bit, and the sites' own lists of clusters are what the
+    fusion center says of them.
     """
     folder, own = tmp_path / "files", tmp_path / "own"
     write_files(folder, split_over_sites(patients().assign(patient=lambda known: "case-" + known["patient"])))
+    (tmp_path / "leaving.py").write_text(LEAVING)
     rows: dict[str, Value] = {**SHORT, "coreset.assignment": "exact", "coreset.refine": 1, "coreset.price-rounds": 2}
     with deployment(tmp_path, nodes_of(tmp_path, folder), {"PYTHONPATH": str(tmp_path)}) as center:
         costs = {}
         for name, settings in {"points": SHORT, "rows": rows}.items():
             found = deployed_run(center, tmp_path / name, settings)
-            again = in_simulation(tmp_path / f"{name}-again", folder, settings)
-            assert_equal(found, again)
+            again = tmp_path / f"{name}-again"
+            assert_equal(found, in_process(again, folder, settings))
             assert_fair_in_all_rows(found, folder, own)
             assert_nothing_of_a_row(found, folder)
             for site in SITES:
                 kept = (own / site / "clusters.csv").read_bytes()
-                assert kept == (again / "sites" / site / "clusters.csv").read_bytes()
+                assert kept == (again / "own" / site / "clusters.csv").read_bytes()
                 assert not (own / site / "errors.log").exists()
             costs[name] = load(found)[0].metrics["cost"]
         assert costs["rows"] < costs["points"]
@@ -115,7 +113,7 @@ def test_three_sites_beside_their_own_data(tmp_path: Path) -> None:
 
         before = (own / LEAVES / "clusters.csv").read_bytes()
         ended = run_without_its_end(center, tmp_path)
-    lost = in_simulation(tmp_path / "ended-again", folder, FEWER, tamper=silent(SITES.index(LEAVES), [2]))
+    lost = in_process(tmp_path / "ended-again", folder, FEWER, tamper=silent(SITES.index(LEAVES), [2]))
     assert_equal(ended, lost)
     assert (own / LEAVES / "clusters.csv").read_bytes() == before
     clustered = clusters_in(ended, folder)

@@ -58,19 +58,14 @@ def labs(tmp_path: Path) -> dict[str, dict[str, Value]]:
         }
         for name in LABS
     }
-    nodes["lab-2"]["candidates"] = "rf"
+    nodes["lab-2"]["candidates"] = "ridge"
     return nodes
 
 
-def in_simulation(folder: Path, nodes: Mapping[str, Mapping[str, Value]], **options: Any) -> Path:
-    """The run on the files of `labs` as a simulation does it, in this process; a node's own candidates are its own."""
-    places = [
-        {"partition-id": place, "num-partitions": len(nodes)}
-        | {key: value for key, value in node.items() if key == "candidates"}
-        for place, node in enumerate(nodes.values())
-    ]
-    data = str(Path(str(nodes["lab-0"]["data"])).parent)
-    return run(config(folder, protocol="sec", data=data, target="y"), places, **options)
+def in_process(folder: Path, nodes: Mapping[str, Mapping[str, Value]], **options: Any) -> Path:
+    """The run of the labs of `nodes` beside their own files, in this process; their directories are in `folder`."""
+    own = [{**node, "site-output-dir": str(folder / "out" / name)} for name, node in nodes.items()]
+    return run(config(folder, protocol="sec", **{"min-sites": 2}), own, **options)
 
 
 def deployed_run(center: Deployment, folder: Path, settings: Mapping[str, Value]) -> Path:
@@ -182,15 +177,15 @@ def test_labels_prepared_by_sites_from_their_own_rows(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_three_labs_beside_their_own_files(tmp_path: Path, labs: dict[str, dict[str, Value]]) -> None:
-    """The same numbers as in a simulation, bit for bit; each lab keeps the models of its cluster, ready to use."""
+    """The same numbers as in one process, bit for bit; each lab keeps the models of its cluster, ready to use."""
     with deployment(tmp_path, labs) as center:
         found = deployed_run(center, tmp_path / "results", {"protocol": "sec", "min-sites": 3})
-    assert_equal(found, in_simulation(tmp_path / "in-process", labs))
+    assert_equal(found, in_process(tmp_path / "in-process", labs))
     report, arrays = load(found)
     assert report.sites == arrays["learners"].tolist() == list(LABS)
     assert report.missing == {}
     assert arrays["labels"].tolist() == list(LABS.values())
-    assert arrays["methods"].tolist() == ["lr", "lr", "rf"]
+    assert arrays["methods"].tolist() == ["lr", "lr", "ridge"]
     assert not (found / "sites").exists()
     for name, cluster in LABS.items():
         own = tmp_path / "out" / name
@@ -246,9 +241,10 @@ def test_a_supernode_that_ends_after_select_is_clustered_by_what_the_others_saw(
     """Flower knows at once that it is gone, so nobody waits for the round's end, and the report says so."""
     (tmp_path / "leaving.py").write_text(LEAVING)
     (tmp_path / "trap").touch()
-    labs["lab-2"] |= {"data": "leaving:rows", "rows": str(labs["lab-2"]["data"]), "folder": str(tmp_path)}
+    leaving: dict[str, Value] = {"data": "leaving:rows", "rows": labs["lab-2"]["data"], "folder": str(tmp_path)}
+    traps = {**labs, "lab-2": {**labs["lab-2"], **leaving}}
     settings: dict[str, Value] = {"protocol": "sec", "min-sites": 2, "output-dir": str(tmp_path / "results")}
-    with deployment(tmp_path, labs, {"PYTHONPATH": str(tmp_path)}) as center:
+    with deployment(tmp_path, traps, {"PYTHONPATH": str(tmp_path)}) as center:
         started = start_deployed_run(APP, settings, center.env, tmp_path / "log")
         try:
             await_file(tmp_path / "asked-again", started)
@@ -263,7 +259,7 @@ def test_a_supernode_that_ends_after_select_is_clustered_by_what_the_others_saw(
     assert report.seconds < report.config["round-timeout"]
     assert arrays["labels"].tolist() == list(LABS.values())
     # As if only its answer had been lost: what the others' rows said of its model is all that is known of it.
-    assert_equal(found, in_simulation(tmp_path / "in-process", labs, tamper=silent(2, [2])))
+    assert_equal(found, in_process(tmp_path / "in-process", labs, tamper=silent(2, [2])))
 
 
 def await_file(path: Path, deployed: BackgroundRun) -> None:

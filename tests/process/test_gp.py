@@ -11,8 +11,8 @@ import pytest
 
 from common.value_ranges import Value
 from server.results import load
-from tests.process.processes import APP, FlowerHome, deployment, flwr_run
-from tests.process.test_bc3e import assert_equal, results_of
+from tests.process.processes import deployment
+from tests.process.test_bc3e import assert_equal
 from tests.process.test_deployment import deployed_run
 from tests.support.gp_sites import TARGET, points, soundings, split_over_sites, write_files
 from tests.support.grid import config
@@ -55,22 +55,18 @@ def assert_nothing_of_a_row(found: Path, folder: Path) -> None:
     assert not (found / "sites").exists()
 
 
-def test_three_sites_in_simulation_and_beside_their_own_files(flower: FlowerHome, tmp_path: Path) -> None:
-    """Learned twice, the same bit for bit; then other points are predicted by what was learned, and with a site gone.
-
-    In a simulation the query points are those of the data's folder, between SuperNodes a file of the fusion center's.
-    """
+def test_three_sites_beside_their_own_files(tmp_path: Path) -> None:
+    """Other points are predicted by what was learned, and with a site gone; all as in one process, bit for bit."""
     folder = write_files(tmp_path / "files", split_over_sites(soundings(), names=SITES))
-    simulate: dict[str, Value] = {**SHORT, "data": str(folder), "output-dir": str(tmp_path / "simulated")}
-    simulated = results_of(flwr_run(APP, simulate, len(SITES), flower.env))
+    learning: dict[str, Value] = {**SHORT, "gp.queries": str(folder / "_test.csv")}
     nodes = nodes_of(folder)
 
     def in_process(name: str, settings: Mapping[str, Value], sites: tuple[str, ...]) -> Path:
         return run(config(tmp_path / name, **settings), [dict(nodes[site]) for site in sites])
 
     with deployment(tmp_path, nodes) as center:
-        learned = deployed_run(center, tmp_path / "learned", {**SHORT, "gp.queries": str(folder / "_test.csv")})
-        told = assert_same(learned, simulated)
+        learned = deployed_run(center, tmp_path / "learned", learning)
+        told = assert_same(learned, in_process("learned-again", learning, SITES))
         assert_nothing_of_a_row(learned, folder)
         report, _ = load(learned)
         assert (report.sites, report.missing, report.metrics["fit_rounds"]) == (list(SITES), {}, 3)

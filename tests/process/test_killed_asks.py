@@ -9,7 +9,7 @@ from flwr.app import Message
 
 from consilience.local_federation import LocalSite, federation
 from server.results import load
-from tests.process.processes import APP, start_deployed_run
+from tests.process.processes import APP, PATIENCE, start_deployed_run
 from tests.process.test_bc3e import assert_equal, results_of
 from tests.process.test_faults import OFTEN, await_true, killed
 from tests.support.fault_federations import WORLDS
@@ -95,7 +95,7 @@ def test_a_supernode_is_killed_in_an_ask(tmp_path: Path, protocol: str, ask: str
     with federation(sites, tmp_path / "federation", tls=True, node_env=env) as started:
         deployed = start_deployed_run(APP, settings, started.env, tmp_path / "log")
         try:
-            await_true((traps / "caught").exists, deployed, 180)
+            await_true((traps / "caught").exists, deployed, PATIENCE)
             killed(started.processes[victim])
             found = results_of(deployed.wait())
         finally:
