@@ -30,6 +30,7 @@ from protocols.bc3e.payloads import (
     MOST_CLASSES,
     MOST_DRAWS,
     MOST_SWEEPS,
+    EarlierParameters,
     Predict,
     PredictionTally,
     PredictShared,
@@ -134,7 +135,7 @@ def _known_tables(site: Site) -> Tables:
 # -- private and shared instances -------------------------------------------------------------------------------------
 
 
-def _check_parameters(ask: Predict | PredictShared) -> None:
+def _check_parameters(ask: EarlierParameters) -> None:
     """Refuse parameters and settings that are out of range."""
     k = len(ask.alpha)
     in_range = (
