@@ -291,7 +291,7 @@ def best_fit_of(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64
 def gain_without_outliers(text: str, site: Site) -> Float64[np.ndarray, "2"]:
     """Return how much better rows are predicted without outliers among the outputs, as `Moments.outliers`."""
     rows = rows_of(site, robust=False)
-    usual = ~rows.cells_beyond(LIMIT).any(axis=1)
+    usual = np.asarray(~rows.cells_beyond(LIMIT).any(axis=1))
     if rows.classes or rows_of(site, robust=True).n == rows.n:
         return np.zeros(2)
     sample = np.random.default_rng(digest_of((rows.x, rows.y))).permutation(rows.n)[:_OWN_FIT_ROWS]
