@@ -31,6 +31,7 @@ from protocols.bc3e.payloads import (
     MOST_CLASSES,
     MOST_DRAWS,
     MOST_SWEEPS,
+    EarlierParameters,
     Predict,
     PredictionTally,
     PredictShared,
@@ -135,7 +136,7 @@ def _known_tables(site: Site) -> Tables:
 # -- private and shared instances -------------------------------------------------------------------------------------
 
 
-def _check_parameters(ask: Predict | PredictShared) -> None:
+def _check_parameters(ask: EarlierParameters) -> None:
     """Refuse parameters and settings that are out of range."""
     k = len(ask.alpha)
     in_range = (

@@ -266,10 +266,15 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
         disclosure = Disclosure.of(site, rows)
         with single_threaded():
             combined = _combine(ask, site, rows, disclosure)
+            # The own power is in no answer that is guarded: models can be made by which it follows from a single row.
+            guarded = _errors(ask, site, rows, combined, disclosure) if disclosure.floor else None
+            if rows.classes and "personal" in ask.combinations:
+                place = ask.combinations.index("personal")
+                combined[place] = sharpened_right(site, rows, combined[place])
             exact = _errors(ask, site, rows, combined, Disclosure.of_trusted_center(disclosure.loss))
             if rows.classes:
                 exact = with_scores(ask, site, rows, exact)
-            answer = _errors(ask, site, rows, combined, disclosure) if disclosure.floor else exact
+            answer = guarded or exact
     save_result(ask, site, rows.features, exact)
     for name in list(site.memory):
         del site.memory[name]  # the conversation ends here, and a table has hundreds of lanes
@@ -394,8 +399,7 @@ def _combine(
         if "personal" not in site.memory:
             raise SiteFault(Fault.STALE_MEMORY, "the personal weights are not in the memory")
         shares = site.memory["personal"][np.newaxis]
-        mixed = mix(shares, np.vstack([others, own])[: shares.shape[1]])[0]
-        combined[ask.combinations.index("personal")] = sharpened_right(site, rows, mixed) if rows.classes else mixed
+        combined[ask.combinations.index("personal")] = mix(shares, np.vstack([others, own])[: shares.shape[1]])[0]
     pooled = (_total(ask) == 0) & ~_personal(ask)
     if pooled.any() and disclosure.floor:
         coefficients, x = ask.coefficients[pooled], np.vstack([rows.x, rows.x_test])

@@ -111,6 +111,23 @@ def test_a_learners_own_power_is_in_what_it_is_recommended(tmp_path: Path, folde
         predict_file(path, str(tmp_path / "new.csv"), [f"weights={tmp_path / 'weights.csv'}"])
 
 
+def test_the_own_power_of_a_real_site_is_in_its_files_and_in_no_answer(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports, files = [], []
+    for power in (0.25, 4.0):
+        monkeypatch.setattr("clients.sec.handlers.own_power", lambda *_, power=power: np.array(power))
+        settings, nodes = deployed_sites(tmp_path / str(power), folder, NAMES)
+        reports.append(load(run(settings, nodes))[0])
+        home = tmp_path / str(power) / "home" / NAMES[0]
+        files.append(pd.read_csv(home / "answers.csv", index_col="prediction")["log_loss"])
+        assert set(pd.read_csv(home / "personal.csv")["power"]) == {power}
+    assert reports[0].metrics == reports[1].metrics
+    assert reports[0].differences == reports[1].differences
+    assert files[0]["personal"] != files[1]["personal"]
+    assert files[0]["cluster"] == files[1]["cluster"]
+
+
 def test_targets_that_do_not_fit_end_the_run_in_one_sentence(tmp_path: Path, folder: Path) -> None:
     settings, nodes = deployed_sites(tmp_path, folder, NAMES)
     rows(0, 40, 5).assign(y=np.random.default_rng(0).normal(size=40)).to_csv(folder / "lab-3.csv", index=False)
