@@ -21,7 +21,7 @@ from protocols.wire.payload import Payload
 from server.report.data import Report
 from server.results import load
 from tests.support.grid import config
-from tests.support.runs import Nodes, run
+from tests.support.runs import Nodes, run, run_once
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -133,7 +133,7 @@ def deployed_sites(
 
 def learn(settings: Mapping[str, Any], nodes: Nodes = 3, **options: Any) -> tuple[Report, Arrays, Path]:
     """A whole run: its report, its arrays, and where they are."""
-    path = run(settings, nodes, **options)
+    path = run(settings, nodes, **options) if options else run_once(settings, nodes)[0]
     return *load(path), path
 
 
