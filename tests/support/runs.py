@@ -121,7 +121,7 @@ def run_once(config: Mapping[str, Any], nodes: Nodes) -> tuple[Path, Interruptib
     """A whole run that nobody disturbs; returns the results directory and the grid.
 
     Of several with equal settings on equal files of a folder, the first takes place, on a copy of the files; the others
-    get a copy of its results. A test may change both.
+    get a copy of its results. A test may change both; one that patches the product needs a run of its own.
     """
     folder, output = Path(str(config["data"])), Path(config["output-dir"])
     if not isinstance(nodes, int) or not config["data"] or not folder.is_dir():
