@@ -9,7 +9,8 @@ from flwr.proto.message_pb2 import Message as ProtoMessage
 
 def pack(message: Message) -> bytes:
     """Return a message as bytes."""
-    return message_to_proto(message).SerializeToString()
+    packed: bytes = message_to_proto(message).SerializeToString()
+    return packed
 
 
 def unpack(packed: bytes, name: str = "") -> Message:
