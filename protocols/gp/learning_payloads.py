@@ -22,9 +22,9 @@ class Moments(Payload):
     counts : ndarray
         Rows of each expert.
     means, covariances : ndarray
-        Of each expert's inputs; the covariance is over n.
+        Moments of each expert's inputs; the covariance is over n.
     y_means, y_variances : ndarray
-        Of each expert's outputs; the variance is over n.
+        Moments of each expert's outputs; the variance is over n.
     theta : ndarray
         Hyperparameters that fit the site's own standardized rows best; empty if it did not fit any.
     information : ndarray
@@ -136,7 +136,7 @@ class Likelihood(Payload, summed=True):
     values : ndarray
         Log marginal likelihood; `protocols.gp.payloads.NO_VALUE` where it cannot be computed.
     gradients : ndarray
-        Its derivatives by theta.
+        Derivatives of `values` by theta.
     informations : ndarray
         The upper triangle, row by row, of the average information matrix (numerics/gp/likelihood.py).
     """
@@ -162,7 +162,7 @@ class CandidateAsk(ExpertAsk):
     thetas: Float64[np.ndarray, "c p"]
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: len(self.thetas)}
 
 
@@ -261,7 +261,7 @@ class Slope(Payload, summed=True):
     loss : float
         Sum over the rows of the cross-entropy.
     gradient : ndarray
-        Its derivatives by the network's weights.
+        Derivatives of `loss` by the network's weights.
     """
 
     loss: float

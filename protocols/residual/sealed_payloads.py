@@ -279,5 +279,5 @@ class Pass(Payload, answer=NextResidual):
     accepted: int = -1
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: self.steps}

@@ -354,7 +354,7 @@ class GP(FusionStrategy):
         return excluded_from(outcome)
 
     def notes(self, outcome: GPOutcome) -> list[str]:
-        """Return sentences on the fit and on the predictions, for whoever uses them."""
+        """Return sentences on the fit and on the predictions, for users of the result."""
         return [*suggestion_note(outcome), *notes_on(outcome)]
 
 

@@ -104,7 +104,7 @@ def test_a_supernode_and_the_superlink_are_killed_and_started_again(tmp_path: Pa
             [partial] = (tmp_path / "results").glob("*/.*.partial")
             again = {**settings, "resume-from": str(partial.with_name(partial.name.split(".")[1]))}
             second = start_deployed_run(APP, again, started.env, tmp_path / "log-again")
-            found = results_of(second.wait(240))
+            found = results_of(second.wait())
         finally:
             (tmp_path / "trap").unlink(missing_ok=True)
             first.end()
@@ -118,7 +118,7 @@ def test_a_supernode_and_the_superlink_are_killed_and_started_again(tmp_path: Pa
 
 def lose_an_answer(run: BackgroundRun, started: LocalFederation, folder: Path) -> int:
     """Kill a SuperNode while it works, and start it again; returns the round that ends without it."""
-    run.wait_for("round   1", 120)
+    run.wait_for("round   1")
     (folder / "trap").touch()
     for name in WARDS:
         await_true(lambda name=name: (folder / f"caught-{name}").exists(), run, 120)  # type: ignore[misc]
@@ -135,7 +135,7 @@ def lose_an_answer(run: BackgroundRun, started: LocalFederation, folder: Path) -
     rounds = [line for line in run.log().splitlines() if round_of(line)]
     (folder / "trap").unlink()
     lost = len(rounds) + 1
-    run.wait_for(f"round {lost:3d}", 60)
+    run.wait_for(f"round {lost:3d}")
     return lost
 
 
