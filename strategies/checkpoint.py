@@ -1,4 +1,4 @@
-"""The asks and answers of a run, on disk: replayed, they bring a conversation back to where it was interrupted."""
+"""The asks and answers of a run on disk, whose replay resumes an interrupted conversation."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class SavedRound:
     number : int
         Round, from 1.
     asks : Mapping[str, RecordDict]
-        What was sent, by site; ``node NUMBER`` for one that never gave its name.
+        Asks by site; ``node NUMBER`` for a node without a name.
     contents : Mapping[str, RecordDict]
-        Replies as they came, by site.
+        Replies by site, as they arrived.
     failures : Mapping[str, str]
-        By site, why it did not answer.
+        By site, the reason why it did not answer.
     """
 
     number: int
@@ -46,9 +46,9 @@ class Checkpoint:
     folder : Path
         Created when the first file is written.
     identity : Mapping[str, Any]
-        Configuration and version, as JSON values; they must be equal for a replay to make sense.
+        Configuration and version, as JSON values. A replay needs equal ones.
     session : str
-        Name under which the sites keep this run's memory; a resumed run takes over the saved one.
+        Name under which the sites keep this run's memory; a resumed run takes the saved name.
 
     Raises
     ------
@@ -73,7 +73,7 @@ class Checkpoint:
             note_run(folder, identity, session)
 
     def rounds(self) -> Iterator[SavedRound]:
-        """Read the saved rounds in order, up to the first that is missing."""
+        """Read the saved rounds in order, up to the first missing one."""
         number = 1
         while (path := self._path(number)).exists():
             yield _read(path, number)
@@ -93,7 +93,7 @@ class Checkpoint:
             write_records(temporary, about, [*saved.contents.values(), *asks.values()])
 
     def discard(self, number: int) -> None:
-        """Delete this round and all later ones, the last one first, so that no gap is left."""
+        """Delete this round and all later ones, the last one first, so that no gap can arise."""
         for path in sorted(self.folder.glob("round-*.zip"), reverse=True):
             if path >= self._path(number):
                 path.unlink()
@@ -108,5 +108,5 @@ def _read(path: Path, number: int) -> SavedRound:
         sites, sent = about["sites"], contents[len(about["sites"]) :]
         asks = {site: sent[place] for site, place in about["asked"].items()}
         return SavedRound(number, asks, dict(zip(sites, contents, strict=False)), dict(about["failures"]))
-    except Exception as error:  # zipfile, JSON and Flower each have their own for a damaged file
+    except Exception as error:  # zipfile, JSON and Flower have different errors for a damaged file
         raise CheckpointError(f"{path} cannot be read ({error}); delete it to resume from the round before") from error

@@ -118,7 +118,7 @@ scenario and protocol: scenario=bc3e-wine protocol=bc3e data={good}
 a protocol without data: protocol=bc3e
     protocol without data: set data to a folder with one file for every site
 data without a protocol: data={good}
-    data without protocol: set protocol to what is to run on them, bc3e, coreset, gp, residual or sec
+    data without protocol: set protocol to bc3e, coreset, gp, residual or sec
 another number of sites than the scenario has: scenario=sec-grid n_sites=3
     sec-grid has 50 sites, no more and no less, not 3
 more sites wanted than there are: protocol=bc3e data={good} min-sites=4
