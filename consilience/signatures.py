@@ -1,7 +1,7 @@
-"""The stub `settings_classes.pyi`: what a type checker knows of the settings, written from their declarations.
+"""The stub `settings_classes.pyi`: types of the settings for a type checker, written from their declarations.
 
-A type checker of a user's script finds the package `consilience` alone. The app's packages have names that anybody may
-use, so a wheel hides them in a folder, and a checkout does not offer them either. ``make keys`` writes the stub.
+A type checker of a user's script finds only the package `consilience`: the app's packages have common names, so a wheel
+hides them in a folder, and a checkout does not offer them either. ``make keys`` writes the stub.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from protocols.settings import RunSettings, public_name
 STUB = Path(__file__).with_name("settings_classes.pyi")
 
 _NAMED = frozenset({"scenario", "seed", "output_dir", "resume_from", "protocol", "data", "target", "labels", "test"})
-"""Keys of every run that `consilience.run` has as arguments, or does not take."""
+"""Keys of every run that are arguments of `consilience.run`, or that it does not take."""
 _HEADER = '''"""What a type checker knows of the settings. Written by make keys (consilience/signatures.py)."""
 
 # fmt: off
@@ -67,7 +67,7 @@ def _fields(cls: type[Settings]) -> Iterator[tuple[str, object]]:
 
 
 def _written(kind: object) -> str:
-    """Return the type of a value as it is given: numbers, lists of names and paths are taken for text."""
+    """Return the type of a value in a call: for text, also numbers, lists of names, and paths."""
     return _TYPES[kind] if isinstance(kind, type) else _read(kind)
 
 

@@ -1,4 +1,4 @@
-"""What holds for every protocol of a site's table: what was prepared, and what to look at."""
+"""Notes on a site's table for every protocol: what the preparation does, and what a person should look at."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from clients.data.table import DataError
 
 
 class Advice(NamedTuple):
-    """What the preparation does to a site's table, and what a person should look at.
+    """Notes on a site's table.
 
     Attributes
     ----------
     prepared : list of str
-        What is done, with counts.
+        Steps of the preparation, with counts.
     warnings : list of str
-        Sentences on the table as it was read.
+        Sentences on the table before preparation.
     cautions : list of str
-        Those of the warnings that may change a decision.
+        The warnings that may change a decision.
     """
 
     prepared: list[str]
@@ -30,7 +30,7 @@ class Advice(NamedTuple):
 
 
 def advice_of(config: Mapping[str, object]) -> Advice:
-    """Read a site's table and look at it; nothing is said of labels, or of rows in pieces.
+    """Read a site's table and inspect it. There is no advice on labels, or on rows in blocks.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def advice_of(config: Mapping[str, object]) -> Advice:
 
 
 def advice_lines(config: Mapping[str, object]) -> list[str]:
-    """Return the advice as lines of `consilience check`; empty if there is nothing."""
+    """Return the advice as lines of `consilience check`; empty without advice."""
     prepared, warnings, _ = advice_of(config)
     lines = ["", "Prepared at this site", *(f"  {note}" for note in prepared)] if prepared else []
     return [*lines, "", "Look at", *(f"  {warning}" for warning in warnings)] if warnings else lines

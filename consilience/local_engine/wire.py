@@ -1,4 +1,4 @@
-"""Messages as they cross: taken apart into bytes and put together again, as Flower does."""
+"""Messages on the wire: packed into bytes and unpacked again, as Flower does."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Shaped
 
-from numerics.bc3e.reliability import classifier_of, is_confusion, share_right
+from numerics.bc3e.reliability import classifier_of, doubt_of, is_confusion, share_right
 from protocols.bc3e.payloads import Conclude, Holdings, Survey, Tally
 from protocols.bc3e.settings import Settings
 from strategies.bc3e.accuracy import accuracies, add_up, coverage, paired
@@ -173,7 +173,7 @@ class BC3E(FusionStrategy):
         if outcome.fit.shared is not None and outcome.fit.shared.members:
             return influence_on_shared(outcome.fit.shared)
         if self.settings.masked:
-            return Influence.cannot_be_said("the sites' sums were masked, so the fusion center holds their total only")
+            return Influence.unknown_since("the sites' sums were masked, so the fusion center holds their total only")
         return influence_of_sums(outcome.fit.mass)
 
     def excluded(self, outcome: FittedEnsemble) -> Mapping[str, str]:
@@ -237,7 +237,8 @@ def _conclude(layout: Layout, fit: EMFit, abstain: float) -> Conversation[dict[s
         if fit.shared and site in fit.shared.members:
             gamma = fit.shared.gamma_of(site, accepted=accepted)
             to_count = fit.shared.instances_to_count(site)
-        asks[site] = Conclude(accepted, gamma, to_count, fit.alpha if fit.draws else np.zeros(0), abstain)
+        alpha, doubt = fit.alpha if fit.draws else np.zeros(0), doubt_of(fit.draws, layout.n_clusters)
+        asks[site] = Conclude(accepted, gamma, to_count, alpha, abstain, doubt)
     answers: dict[str, Tally] = yield Tell(asks, check=partial(check_conclusion, layout), measure={"bound": fit.bound})
     return answers
 
