@@ -128,7 +128,7 @@ def columns_like(
         If a column of the model is missing; else as `columns_of`.
     """
     wanted = tuple(features)
-    column_of = {_feature(name, value): name for name, values in categories.items() for value in values}
+    column_of = {f"{name}={value}": name for name, values in categories.items() for value in values}
     names = list(dict.fromkeys(column_of.get(feature, feature) for feature in wanted))
     if absent := [name for name in names if name not in table.columns]:
         raise DataError(
@@ -332,7 +332,7 @@ def _columns(
             places, values = _distinct(table.column(name))
             categories_of[name] = categories.get(name) or _most_frequent(table, name, places, values)
             parts.append(_indicators(places, values, categories_of[name]))
-            features += [_feature(name, value) for value in categories_of[name]]
+            features += [f"{name}={value}" for value in categories_of[name]]
         else:
             parts.append(numeric(table, name, allow_missing=False)[:, np.newaxis])
             features.append(name)
@@ -346,10 +346,6 @@ def _columns(
     x = np.hstack(parts) if parts else np.zeros((table.n, 0))
     y, classes = outcome or (None, ())
     return Columns(x, tuple(features), entity, y, categories_of, kind, classes=classes)
-
-
-def _feature(column: str, category: str) -> str:
-    return f"{column}={category}"
 
 
 def _is_text(table: Table, name: str) -> bool:
