@@ -34,9 +34,9 @@ DAYS = 825
 """Default validity of a server certificate: the longest that browsers and operating systems accept."""
 
 _PURPOSES = {
-    CA_KEY: "signs server certificates; keep it off line, show it to nobody",
+    CA_KEY: "signs server certificates; keep it secret and off line",
     CA_CERTIFICATE: "for every site, and for everybody who starts runs",
-    SERVER_KEY: "of the SuperLink; show it to nobody",
+    SERVER_KEY: "of the SuperLink; keep it secret",
     SERVER_CERTIFICATE: "of the SuperLink",
 }
 
@@ -134,7 +134,7 @@ def purpose(path: Path) -> str:
     >>> purpose(Path("keys/hospital-a.pub"))
     'for the fusion center to register'
     """
-    of_a_site = "for the fusion center to register" if path.suffix == ".pub" else "of the SuperNode; show it to nobody"
+    of_a_site = "for the fusion center to register" if path.suffix == ".pub" else "of the SuperNode; keep it secret"
     return _PURPOSES.get(path.name, of_a_site)
 
 
@@ -250,7 +250,7 @@ def _write(folder: Path, files: Mapping[str, bytes], secret: Collection[str]) ->
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, content in files.items():
             mode = 0o600 if name in secret else 0o644
-            # The file has its mode from the start, and one that somebody else has just made is left alone.
+            # The file has its mode from the start, and a file of another process is left alone.
             descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             written.append(folder / name)
             with os.fdopen(descriptor, "wb") as file:

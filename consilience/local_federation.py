@@ -52,7 +52,7 @@ class LocalSite:
     name : str
         Stem of its file.
     data : Path
-        Its file, absolute.
+        Absolute path of its file.
     settings : Mapping
         Node configuration beside ``site``, ``data`` and ``site-output-dir``; may override them.
     """
@@ -210,7 +210,7 @@ def federation(
         If keys cannot be made.
     """
     if port and not is_free(port):
-        raise LaunchError(f"somebody listens at port {port} already; leave out --port, or give another")
+        raise LaunchError(f"port {port} is in use already; leave out --port, or give another")
     folder = folder.expanduser().absolute()
     link_port, *own_ports = free_ports(1 + len(sites))
     address = f"127.0.0.1:{port or link_port}"

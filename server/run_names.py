@@ -24,7 +24,7 @@ def take_number(run: Path) -> None:
     Parameters
     ----------
     run : Path
-        Its results directory.
+        Results directory of the run.
     """
     with contextlib.suppress(OSError):
         (run.parent / _NUMBERS).mkdir(exist_ok=True)

@@ -27,7 +27,7 @@ def make_report(plan: RunPlan, strategy: FusionStrategy, result: FusionResult, e
     result : FusionResult
         Sites, rounds, ledger and failures of the run.
     evaluation : Evaluation
-        Its metrics, table and arrays.
+        Metrics, table and arrays of the run.
     """
     n_simulated = len(result.sites) if plan.simulated else 0
     scenario = plan.scenario

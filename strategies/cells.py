@@ -17,7 +17,7 @@ class Table(FusionStrategy):
     members : Sequence of FusionStrategy
         One for every cell.
     **common
-        Of `FusionStrategy`.
+        Parameters of `FusionStrategy`.
     """
 
     def __init__(self, members: Sequence[FusionStrategy], **common: Any) -> None:

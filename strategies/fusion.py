@@ -288,7 +288,7 @@ class FusionStrategy(Strategy):
         return None
 
     def summary(self) -> None:
-        """Log what is about to run."""
+        """Log the strategy's name, seed and fewest sites."""
         logger.info("%s: seed %d, min-sites %d", type(self).__name__, self.seed, self.min_sites)
 
 

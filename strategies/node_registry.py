@@ -133,7 +133,7 @@ def _failure(error: Error) -> str:
     if _COUNTING_MOD in reason:
         return describe(Fault.UNCOUNTED_TEXT)
     if error.code == ErrorCode.INVALID_FAB:
-        return "its SuperNode refuses the app of this run: nobody that it trusts has signed it (--trusted-entities)"
+        return "its SuperNode refuses the app of this run: no trusted entity has signed it (--trusted-entities)"
     if error.code == ErrorCode.CLIENT_APP_CRASHED and _END_OF_PROCESS.fullmatch(reason):
         return f"its process ended ({reason})"
     return f"its node failed (Flower error code {error.code})"

@@ -25,7 +25,7 @@ class RunRecorder:
     Parameters
     ----------
     result : FusionResult
-        Its `ledger`, `missing` and `convergence` are written.
+        Result whose `ledger`, `missing` and `convergence` are written.
 
     Examples
     --------

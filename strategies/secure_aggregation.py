@@ -191,7 +191,7 @@ class Masking:
             total = yield from self._attempt(asks, zero, measure or {}, again=again)
             if total:
                 return total
-        missing = ", ".join(sorted(set(asks) - set(self._secrets))) or "nobody in the last round"
+        missing = ", ".join(sorted(set(asks) - set(self._secrets))) or "none in the last round"
         raise FusionError(
             f"secure-aggregation: too few sites answered to reveal their sum: of {len(asks)}"
             f" {max(masking.threshold(len(asks)), self._min_sites)} are needed (no answer: {missing})"
@@ -328,7 +328,7 @@ def _unmask(name: str, about: _Round, shares: Mapping[str, SecretShares], zero: 
     if count != len(sites):
         raise FusionError(
             f"secure-aggregation: the masks of {', '.join(sites)} do not cancel: one of them answered under other"
-            " keys than it was given, or somebody changes messages"
+            " keys than it was given, or messages were changed on their way"
         )
     return Total(total, sites)
 
@@ -356,7 +356,7 @@ def _seed(about: _Round, shares: Mapping[str, SecretShares], owner: str) -> byte
     if len(right) < needed:
         raise FusionError(
             f"secure-aggregation: {', '.join(wrong)} sent wrong shares of {owner}'s secret: {len(right)} right ones are"
-            f" too few, {needed} are needed; is somebody changing messages?"
+            f" too few, {needed} are needed; are messages changed on their way?"
         )
     try:
         seed = masking.seed_of(right[:needed])

@@ -63,7 +63,7 @@ def run(
     workers: Annotated[
         int | None,
         typer.Option(
-            min=1, help="With --engine local: spread the sites over so many processes; default: none, in line."
+            min=1, help="With --engine local: number of processes that share the sites; default: none, in line."
         ),
     ] = None,
     superlink_port: Annotated[

@@ -77,7 +77,7 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
     furthest = bounds.violation(counts) if bounds is not None else 0.0
     lines = _lines(rule, counts @ members.T, counts.sum(axis=1), names, bounds, furthest)
     if config.get("sensitive") and not sensitive:
-        lines.insert(0, f"{table.source} has no column {config['sensitive']!r}: nothing is said of groups")
+        lines.insert(0, f"{table.source} has no column {config['sensitive']!r}: groups are not reported")
     return Predictions({"cluster": cluster, "distance": distance}, lines)
 
 
@@ -136,7 +136,7 @@ def _lines(
     """Return lines on the rows of each cluster, and on the shares of groups beside their bounds."""
     rules = {
         "fair": "rule fair: to the centers at least cost, with every group's share within its bounds (whole rows)",
-        "nearest": "rule nearest: each row to its nearest center, whatever its group",
+        "nearest": "rule nearest: each row to its nearest center, in any group",
         "points": "rule points: each row to where the nearest point of its group went",
     }
     lines = [rules[rule]]

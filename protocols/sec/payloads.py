@@ -151,7 +151,7 @@ class Exchange(Payload, answer=Losses):
     rows: Int64[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: len(self.models)}
 
 
@@ -205,9 +205,9 @@ class Errors(Payload):
         exact, so only a site that trusts the center with its rows sends them, as simulated sites do. Else, and for
         amounts, `scores`, `confusion` and `reliability` are empty.
     confusion : ndarray
-        Of the combination that `deviations` compare with, rows by true and predicted class.
+        Rows by true and predicted class, of the combination with which `deviations` compare.
     reliability : ndarray
-        Of the same combination, points of the reliability diagram.
+        Points of the reliability diagram of the same combination.
     """
 
     n_test: int
@@ -268,5 +268,5 @@ class Predict(Payload, answer=Errors):
     standardize: str
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: 2 * len(self.combinations)}  # an error of each, and its standard error

@@ -96,7 +96,7 @@ REPORT = ProtocolReport(
         Answer(
             "bound",
             "{who} classified {their} instances at a bound on the log-likelihood of {value}; no true classes are"
-            " known, so nobody can say how many are right",
+            " known, and so no accuracy",
         ),
     ),
     metrics={

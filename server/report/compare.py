@@ -34,7 +34,7 @@ from server.results import load
 __all__ = ["Run", "compare_html", "notes", "open_runs", "render_comparison"]
 
 _PATHS = {"output-dir", "resume-from"}
-"""Keys that say where results are, not what they are."""
+"""Keys of places, which do not affect results."""
 _BEST, _UNCLEAR = "best", "best, not significantly"
 _SIGNS = {"": "", _BEST: " *", _UNCLEAR: " (*)"}
 """Signs of the best value of a row in the terminal."""
@@ -49,11 +49,11 @@ class Run:
     Attributes
     ----------
     label : str
-        Its name on the page and in the table: ``run 1``.
+        Name of the run on the page and in the table: ``run 1``.
     path : Path
         Results directory as the user typed it, so that a shared page does not reveal more paths of this machine.
     report : Report
-        Its report.
+        Report of the run.
     images : Mapping[str, bytes]
         PNG images by the name of their figure.
     """

@@ -28,7 +28,7 @@ _DISCLOSED = {
     "gp.Predictions": "predictions at the query points",
     "gp.ErrorsAlone": "sums of errors of each site alone",
 }
-"""By payload, what it discloses of the sites' rows."""
+"""Disclosures about the sites' rows by payload."""
 
 
 def more_metrics(metric: str) -> Meaning | None:

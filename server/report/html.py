@@ -114,7 +114,7 @@ def _bars(report: Report, verdict: Verdict) -> Html:
         saved = "" if way.gain is None else _saved(way, " error" if better.startswith("higher") else "")
         rows.append(
             f'<li class="{kind}"><span class="way">{text(_capital(way.words))}'
-            f"{' <small>(nobody has it)</small>' if kind == 'far' else ''}</span>"
+            f"{' <small>(not available)</small>' if kind == 'far' else ''}</span>"
             f'<span class="value">{unbroken(value_text(report, way.metric))}</span>'
             f'<span class="track"><span class="bar" style="width:{width:.1f}%"></span></span>'
             f'<span class="saved">{saved}</span></li>\n'

@@ -176,7 +176,7 @@ class Coreset(FusionStrategy):
         return outcome.pool.excluded
 
     def notes(self, outcome: CoresetOutcome) -> list[str]:
-        """Return sentences on the sites and on the quality of the clusters, for whoever uses them."""
+        """Return sentences on the sites and on the quality of the clusters, for users of the result."""
         return notes_on(outcome)
 
 

@@ -295,7 +295,7 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Residual:
             f"residual.topology=ring is for sip, not for {settings.algorithm}: set residual.algorithm=sip"
         )
     if settings.topology == "ring" and settings.robust:
-        raise FusionError("residual.robust needs somebody who sees all predictions, and in a ring nobody does")
+        raise FusionError("residual.robust needs all predictions in one place, and in a ring no site sees them")
     if settings.topology == "ring" and settings.precision != "float64":
         raise FusionError("residual.topology=ring hands on numbers of float64: leave residual.precision out")
     try:
