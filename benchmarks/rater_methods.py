@@ -179,14 +179,12 @@ def bc3e(labels: Labels, draws: int | None = None) -> tuple[Probabilities, Mappi
     tables = {name: first_table(name, k, size, 0) for name, size in sizes.items()}
     alpha = np.ones(k)
     gamma = add_alpha(alpha, cold_start(ensemble.classifiers, ensemble.clusterings, ensemble.n, k, bits), bits)
-    classes, bound = np.zeros(gamma.shape, np.int64), -np.inf
+    bound = -np.inf
     for _ in range(_STEPS):
         rates = {name: likelihood_table(table) for name, table in tables.items()}
         used, right = alpha, tables
         settings = EStepSettings(bits, 1e-5, 50, counts, alone=decides)
-        gamma, part = e_step(
-            alpha, rates, ensemble.classifiers, ensemble.clusterings, gamma, settings, 1, classes if counts else None
-        )
+        gamma, part = e_step(alpha, rates, ensemble.classifiers, ensemble.clusterings, gamma, settings)
         if decides:
             gains = [gain(part.mass[name], part.squares[name], bits) for name in ensemble.clusterings]
             counts, decides = draws_of(gains), False

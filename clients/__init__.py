@@ -7,17 +7,17 @@ because in deployment every message is a process of its own.
 ==========  =================================================  =====================================================
 module      what it provides                                   who calls it, and when
 ==========  =================================================  =====================================================
-handlers    functions ``(ask, site) -> answer``, decorated     `clients.dispatch`, when a message asks something of
-            with `clients.dispatch.answers`                    the protocol
+handlers    functions ``(ask, site) -> answer``, decorated     `clients.dispatch`, for a message with an ask of the
+            with `clients.dispatch.answers`                    protocol
 shard       ``open_shard(config) -> shard``: the site's own    `clients.shards`, when a handler first uses
             data as the protocol uses them; raises             ``site.shard``
             `clients.data.DataError`
-check       ``check_lines(config) -> list of str``: what of    ``consilience check``
-            the site's data would be used, and what would
-            leave the site; raises as ``open_shard``
+check       ``check_lines(config) -> list of str``: the data   ``consilience check``
+            that a run would use, and those that would leave
+            the site; raises as ``open_shard``
 ==========  =================================================  =====================================================
 
 `config` is the run configuration overridden by the site's own. A shard is a frozen dataclass of arrays, text, numbers
-and mappings of these, so that it can be kept on the site's disk (`clients.data.cache`); its attribute ``n``, if it has
-one, is the number of rows that the site's policy looks at.
+and mappings of these, so that it can be kept on the site's disk (`clients.data.cache`). Its attribute ``n``, if any, is
+the number of rows for the site's policy.
 """

@@ -18,7 +18,7 @@ def train(message: Message, context: Context) -> Message:
 
 @app.query("start")
 def start(message: Message, context: Context) -> Message:
-    """Answer nothing: with this message a simulation starts its processes. A real site refuses it."""
+    """Return an empty answer: a simulation starts its processes with this message. A real site refuses it."""
     from clients.places import is_simulation
 
     if not is_simulation(context):

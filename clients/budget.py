@@ -1,12 +1,12 @@
-"""The budget of a site's data: how much was answered about them over all runs, and how much may be.
+"""The budget of a site's data: the amounts answered about them over all runs, and their limits.
 
-A run's counters begin anew with every run, and a center may start a run a minute. So a site also counts by its rows, in
-``budget/`` in its own directory. A file's rows are known by their hashes (clients/data/fingerprint.py): a copy of the
-file, in another order or format, has the same account, and so has a file that shares any row with an earlier one.
-Accounts are written before an answer leaves, and one process at a time writes them.
+The counters of a run begin anew with every run, and a center may start a run a minute. So a site also keeps an account
+for its rows, in ``budget/`` in its own directory. It recognizes rows by their hashes (clients/data/fingerprint.py): a
+copy of the file, in another order or format, has the same account, and so has a file that shares any row with an
+earlier one. Accounts are written before an answer leaves, by one process at a time.
 
-Sums over a file before and after a single row was added to it tell that row. So nothing is answered about a file
-that has changed by few rows since the last answers, until more have changed.
+Sums over a file before and after the addition of a single row reveal that row. So a site answers nothing about a file
+that has changed by few rows since the last answers, until more rows have changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from jaxtyping import UInt64
 
 from clients.logged_fault import LoggedFault
 from common.data_places import is_function, is_query
-from common.files import lock, replacing, sync_directory, write_file
+from common.files import file_state, lock, replacing, sync_directory, write_file
 from protocols.budget import KINDS, RUNS, Limit
 from protocols.wire.faults import Fault, SiteFault
 
@@ -36,33 +36,33 @@ if TYPE_CHECKING:
 FOLDER = "budget"
 NAME = "budget.json"
 _RUNS_KNOWN = 100
-"""Run numbers that an account keeps; a run that asks again after so many others counts as a new one."""
+"""Run numbers that an account keeps. A run that asks again after so many others counts as a new one."""
 _FILES_KNOWN = 100
-"""Files whose account is kept, so that a file that has not changed is not read."""
+"""Files whose account is noted, so that an unchanged file is not read again."""
 
 
 @dataclass
 class Account:
-    """How much was answered about some rows.
+    """The amounts answered about some rows.
 
     Attributes
     ----------
     source : str
         Place of the rows when they were last read.
     n_rows, new_rows : int
-        Their number then, and how many of them no earlier file of this account had; 0: not known.
+        Their number then, and the number of them in no earlier file of this account; 0: not known.
     since : str
         Day of the first ask.
     all : dict
-        By kind, the amount that was answered.
+        By kind, the amount in all.
     day, today : str, dict
-        The last day with an ask, in UTC, and by kind the amount that was answered on it.
+        The last day with an ask, in UTC, and by kind the amount on this day.
     runs : list of int
         Flower's numbers of the last runs.
     digest : str
-        Of all rows when the site last answered about them.
+        Digest of all rows when the site last answered about them.
     changed : int
-        Rows that are new since then, or gone.
+        Number of rows that are new since then, or gone.
 
     Examples
     --------
@@ -85,14 +85,14 @@ class Account:
     changed: int = 0
 
     def on(self, day: str) -> Self:
-        """Begin a day if it is later than the last one: a clock that is set back begins no day."""
+        """Begin a new day; an earlier day, of a clock that was set back, begins nothing."""
         if day > self.day:
             self.day, self.today = day, {}
         self.since = self.since or day
         return self
 
     def add(self, amounts: Mapping[str, int], limits: Mapping[str, Limit]) -> str:
-        """Add an ask's amounts, all or none; return an empty text, or a sentence on the limit that they exceed."""
+        """Add an ask's amounts, all or none; return a sentence on the limit that they exceed, or an empty text."""
         for kind, more in amounts.items():
             limit = limits[kind]
             for so_far, most, span in ((self.today, limit.day, "a day"), (self.all, limit.all, "in all")):
@@ -230,7 +230,7 @@ class Book:
         if is_function(source) or is_query(source):
             return self.accounts.setdefault(source, Account(source))
         path = Path(source).expanduser().absolute()
-        now = {"state": _state(path), "id": config["id"]}
+        now = {"state": file_state(path), "id": config["id"]}
         known = self._files.pop(str(path), {})
         unread = hashlib.sha256(os.fsencode(path)).hexdigest()
         key = known.get("account", unread)
@@ -301,7 +301,7 @@ class Book:
 
 @contextlib.contextmanager
 def _open_book(folder: Path) -> Iterator[Book]:
-    """Yield the accounts, which no other process opens until the block ends."""
+    """Yield the accounts, locked for other processes until the block ends."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / "lock").open("ab")
@@ -312,17 +312,8 @@ def _open_book(folder: Path) -> Iterator[Book]:
         yield Book.read(folder)
 
 
-def _state(path: Path) -> list[int]:
-    """Return the numbers by which a changed file is recognized; none if there is no file."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return []
-    return [status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino]
-
-
 def budget_lines(account: Account, limits: Mapping[str, Limit]) -> list[str]:
-    """Return lines about an account: how much was answered, today and in all, and the limits.
+    """Return lines about an account: the amounts, today and in all, and the limits.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Commitments: values that the fusion center may not change during a run, and counters of a run.
 
 Sums over one set of rows reveal little of a row; the same sums over many sets of rows may reveal all. A site that
-answers such sums holds the center to its first ask, in every round, lane and repetition of a run. The memory of a run
-cannot do that: it is kept by lane, and is rebuilt when rounds are asked again (clients/memory.py).
+answers such sums holds the center to its first ask, in every round, lane and repetition of a run. The run's memory
+(clients/memory.py) cannot hold commitments: it is kept by lane, and rebuilt when rounds are repeated.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 from flwr.app import ConfigRecord, RecordDict
 
 from clients.digest import digest_of
-from clients.run_state import record_of
 from common.files import lock, replacing, sync_directory, write_file
 from protocols.wire.faults import Fault, SiteFault
 
 _RECORD = "commitments"
+_RUN = "run"
 _FOLDER = "commitments"
 _ONLY_LANE = "0"
 MOST_RUNS = 20
@@ -32,13 +32,12 @@ MOST_RUNS = 20
 def run_lock(directory: Path | None, run_id: int) -> Iterator[None]:
     """Let a site answer one ask of a run at a time.
 
-    Flower starts a process for every message. Two messages that arrive at once would both see the commitments and
-    counters as they were before either.
+    Flower starts a process for every message. Two processes at once would start from the same commitments and counters.
 
     Parameters
     ----------
     directory : Path or None
-        The site's own; None: there is no place for a lock.
+        The site's own; None: no lock.
     run_id : int
         Flower's number of the run.
 
@@ -61,20 +60,50 @@ def run_lock(directory: Path | None, run_id: int) -> Iterator[None]:
         yield
 
 
+def record_of(state: RecordDict, name: str, run_id: int) -> ConfigRecord:
+    """Return the record of this name and run; if there is none, put a new one in its place.
+
+    Parameters
+    ----------
+    state : RecordDict
+        ``Context.state`` of Flower.
+    name : str
+        Name of the record.
+    run_id : int
+        Flower's number of the run.
+
+    Examples
+    --------
+    >>> state = RecordDict()
+    >>> record_of(state, "counters", 7)["asks"] = 3
+    >>> record_of(state, "counters", 7)["asks"], "asks" in record_of(state, "counters", 8)
+    (3, False)
+    """
+    earlier = state.get(name)
+    if isinstance(earlier, ConfigRecord) and earlier.get(_RUN) == run_id:
+        return earlier
+    record = ConfigRecord({_RUN: run_id})
+    state[name] = record
+    return record
+
+
 class Commitments:
     """Commitments of one run, kept in Flower's context and in the site's own directory.
 
-    They belong to the run that Flower names, whatever session the center calls it. A restarted SuperNode has lost
-    Flower's context; the copy in the site's directory survives. Where the two differ, the stricter one counts.
+    They belong to Flower's run, not to the session, which the center names. A restarted SuperNode has lost Flower's
+    context; the copy in the site's directory survives. If the two differ, the stricter one holds.
 
     Parameters
     ----------
     state : RecordDict
         ``Context.state`` of Flower.
     run_id : int
-        Flower's number of the run; commitments of another run are not used.
+        Flower's number of the run; commitments of another run do not hold.
     directory : Path or None
-        The site's own, of which ``commitments/RUN-ID.json`` is used; None: in the context only.
+        The site's own, for the copy ``commitments/RUN-ID.json``; None: no copy.
+    binding : bool
+        Whether the commitments hold; False for public rows, about which the center may change everything. Counters
+        always count.
 
     Raises
     ------
@@ -90,15 +119,15 @@ class Commitments:
     (3, 7)
     """
 
-    def __init__(self, state: RecordDict, run_id: int, directory: Path | None = None) -> None:
-        self._state, self._run = state, run_id
+    def __init__(self, state: RecordDict, run_id: int, directory: Path | None = None, *, binding: bool = True) -> None:
+        self._state, self._run, self._binding = state, run_id, binding
         self._file = None if directory is None else directory / _FOLDER / f"{run_id}.json"
         self._kept = {} if self._file is None else _read(self._file)
         self._saved = dict(self._kept)
         self._counting = True
 
     def uncounted(self) -> Commitments:
-        """Return the same commitments for rounds that are replayed: their answers do not leave, so nothing counts."""
+        """Return the same commitments for replayed rounds, whose answers do not leave and do not count."""
         view = object.__new__(type(self))
         view.__dict__ = {**self.__dict__, "_counting": False}  # what is kept is shared, not copied
         return view
@@ -107,7 +136,9 @@ class Commitments:
         return record_of(self._state, _RECORD, self._run)
 
     def keeps(self, name: str, *words: object) -> bool:
-        """Whether the words equal the first ones under this name; the first call commits the center to its words."""
+        """Whether the values equal the first ones under this name; the first call commits the center to them."""
+        if not self._binding:
+            return True
         record, digest = self._record(), str(digest_of(words))
         known = {source[name] for source in (record, self._kept) if name in source}
         if known - {digest}:
@@ -116,8 +147,8 @@ class Commitments:
         return True
 
     def allows_lane(self, lane: str) -> bool:
-        """Whether the site answers in this lane: its own rows are the same in every lane, so it answers in one only."""
-        return lane == _ONLY_LANE
+        """Whether the site answers in this lane. Its own rows are the same in every lane, so it answers in one only."""
+        return lane == _ONLY_LANE or not self._binding
 
     def count(self, name: str, more: int) -> int:
         """Add to a counter of the run, and return its value."""
@@ -147,31 +178,6 @@ class Commitments:
             raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"{self._file} cannot be written: {error}") from error
         self._saved = dict(self._kept)
         _prune(self._file.parent, self._file)
-
-
-class NoCommitments(Commitments):
-    """Commitments of a simulated site: the center may change everything, and nothing is counted.
-
-    Examples
-    --------
-    >>> NoCommitments().keeps("split", 5), NoCommitments().keeps("split", 6), NoCommitments().count("queries", 3)
-    (True, True, 0)
-    """
-
-    def __init__(self) -> None:
-        super().__init__(RecordDict(), 0)
-
-    def keeps(self, name: str, *words: object) -> bool:
-        """Return True."""
-        return True
-
-    def allows_lane(self, lane: str) -> bool:
-        """Return True."""
-        return True
-
-    def count(self, name: str, more: int) -> int:
-        """Return 0."""
-        return 0
 
 
 def _read(path: Path) -> dict[str, Any]:

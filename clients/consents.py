@@ -1,4 +1,4 @@
-"""What a site agrees to in its own configuration, whatever the run wants."""
+"""A site's consents: keys of its own configuration that no run can override."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocols.settings import site_keys
 from protocols.wire.faults import Fault, SiteFault
 
 _FLOORS = ("min-leaf", "min-rows", "min-weight")
-"""Numbers of rows, which a site's policy may raise."""
+"""Keys of numbers of rows, which a site's policy may raise."""
 
 
 def with_floors(config: Mapping[str, Any], policy: Policy, protocol: str) -> dict[str, Any]:
@@ -35,16 +35,16 @@ def with_floors(config: Mapping[str, Any], policy: Policy, protocol: str) -> dic
 
 
 class Consents:
-    """A site's consents. A simulated site consents to everything, unless the run has a key for it.
+    """A site's consents. A simulated site consents to everything, unless a key of the run decides.
 
     Parameters
     ----------
     config : Mapping
         The run configuration overridden by the site's own.
     policy : Policy
-        The site's.
+        The site's policy.
     rows_that_hold : Callable or None
-        Turns a number of persons into rows (`clients.site.Site.rows_that_hold`); None: every row is about another one.
+        Turns a number of persons into rows (`clients.site.Site.rows_that_hold`); None: every row is a person.
 
     Examples
     --------
@@ -62,14 +62,14 @@ class Consents:
         self._rows_that_hold = rows_that_hold or policy.at_least
 
     def allows(self, key: str, run_key: str = "") -> bool:
-        """Whether the site allows what `key` stands for.
+        """Whether the site gives the consent of this key.
 
         Parameters
         ----------
         key : str
             Key of the site's own configuration.
         run_key : str
-            Key of the run configuration that decides for a simulated site; empty: a simulated site allows it.
+            Key of the run configuration that decides for a simulated site; empty: a simulated site consents.
 
         Raises
         ------
@@ -94,12 +94,12 @@ class Consents:
         key : str
             Key of the site's own configuration.
         default : int
-            The number where the site sets none. For a number of rows, the default of a simulated site is 1.
+            The number if the site sets none. For a number of rows, the default of a simulated site is 1.
 
         Raises
         ------
         SiteFault
-            If the value is anything else.
+            If the value is not such a number.
         """
         floor = key in _FLOORS
         value = self._config.get(key, self._policy.private_floor(default) if floor else default)

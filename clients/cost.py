@@ -1,4 +1,4 @@
-"""What a run would cost a site: its heaviest answers, computed on some of its rows and scaled up."""
+"""Estimates of a run's cost for a site: the time and memory of its heaviest answers, scaled up from some rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SECONDS = 1.2
 """Seconds that all measurements of a check may take."""
 _MEGABYTE = 1e6
 _FEW = 5.0
-"""Shorter answers get no number: the start of a process may take longer."""
+"""Seconds below which an estimate has no number, because the start of a process may take longer."""
 _TIMEOUT = 600.0
-"""Seconds that a round waits where no configuration says so."""
+"""Seconds that a round waits by default."""
 _ROUGH = 100
 """An estimate for more than this many times the measured rows may be off by more than a factor of 3."""
 
@@ -31,13 +31,13 @@ class Work:
     run : Callable
         ``run(m)`` does the work on m rows of the site, or of one of its parts.
     growth : (float, float)
-        Least and largest exponent with which the time grows with the rows; equal: the time is linear with a constant.
+        Smallest and largest exponent of the time's growth with the rows; equal: the time is linear with a constant.
     split : Callable
         ``split(n)`` returns, for a site of n rows, the rows of one execution and the number of executions.
     memory : float
-        Exponent with which the memory grows with the rows.
+        Exponent of the memory's growth with the rows.
     block : int
-        Rows that are held at a time; 0: all.
+        Rows in memory at a time; 0: all.
     first : int
         Rows of the first measurement.
 
@@ -65,11 +65,11 @@ class Law:
     work : Work
         The work.
     rows : int
-        Most rows that were measured.
+        Largest number of rows measured.
     seconds, growth : float
-        Their time and its exponent; if the time is linear, the share of it that grows.
+        Time of these rows, and its exponent; if the time is linear, the share of it that grows.
     bytes : float
-        Their memory, beyond the data.
+        Memory of these rows, beyond the data.
     """
 
     work: Work
@@ -99,7 +99,7 @@ class Law:
         return float(self.bytes * (held / self.rows) ** self.work.memory)
 
     def is_rough(self, n: int) -> bool:
-        """Whether a site of n rows is far beyond what was measured."""
+        """Whether n rows are far more than those measured."""
         return self.work.split(n)[0] > _ROUGH * self.rows
 
 
@@ -126,7 +126,7 @@ def cost_lines(answers: Mapping[str, Sequence[Work]], n: int, config: Mapping[st
 
 
 def _estimates(laws: Mapping[str, Sequence[Law]], n: int, timeout: float) -> list[str]:
-    """Return lines about the longest answer, and what to do where a round does not wait for it."""
+    """Return lines about the longest answer, and a remedy if a round does not wait for it."""
 
     def longest(rows: int) -> tuple[float, str]:
         return max((sum(law.seconds_of(rows) for law in each), name) for name, each in laws.items())
@@ -144,7 +144,7 @@ def _estimates(laws: Mapping[str, Sequence[Law]], n: int, timeout: float) -> lis
         much = "MORE THAN" if seconds > timeout else "NEARLY WHAT"
         lines += [
             f"  THIS IS {much} A ROUND WAITS. With {fit} rows it would be half of that:",
-            "    give the site a file of so many rows, drawn at random, or set a longer round-timeout",
+            "    give the site a file of that many rows, drawn at random, or set a longer round-timeout",
         ]
     return lines
 

@@ -1,4 +1,4 @@
-"""Digests of what a site holds or is asked: the same for the same content, in every process and on every machine."""
+"""Digests of data and asks. Equal content has equal digests in every process and on every machine."""
 
 from __future__ import annotations
 

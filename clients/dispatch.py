@@ -1,11 +1,11 @@
 """The life of a message at a site: open, admit, answer, commit; and the handlers that answer asks.
 
-A handler is a function of ``(ask, site)`` decorated with ``@answers(AskClass)``. It stands in the protocol's module
-``handlers``, which is imported only when a message asks something of that protocol: a SuperNode may start a process for
+A handler is a function of ``(ask, site)`` decorated with ``@answers(AskClass)``, in the protocol's module ``handlers``.
+That module is imported only for a message with an ask of the protocol, because a SuperNode may start a process for
 every message.
 
-For every message: a run's messages are answered one at a time; the policy is checked before data are read; the ledger
-is written last; no text of an exception leaves the site, only a fault code.
+A site answers the messages of a run one at a time. It checks its policy before it reads data, and writes its ledger
+last. No text of an exception leaves the site, only a fault code.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _protocol_of(ask: type[Payload]) -> str:
 
 @dataclass
 class _Exchange:
-    """One message at a site, with what is known of it so far."""
+    """One message at a site, and the results of the steps so far."""
 
     content: RecordDict
     context: Context
@@ -115,7 +115,7 @@ def answer_content(content: RecordDict, context: Context) -> RecordDict:
 
 
 def _open(exchange: _Exchange) -> tuple[Ask, Site]:
-    """Read the ask, wait until no other process of the site works on this run, and load what the site remembers."""
+    """Read the ask, wait until no other process of the site works on this run, and load the site's memory."""
     from clients.commitments import run_lock
     from clients.places import make_files_private, own_name, real_directory
     from clients.run_configuration import configure_protocol, configure_simulated_prediction
@@ -134,7 +134,7 @@ def _open(exchange: _Exchange) -> tuple[Ask, Site]:
 def _admit(ask: Ask, size: int, site: Site) -> None:
     """Check the ask against the site's policy, and count it unless it only asks for the site's name.
 
-    If the run needs a library that is not installed here, its first ask is refused.
+    The first ask of a run also checks that the run's libraries are installed here.
     """
     site.policy.admit_size(size)
     for parcels in (*(past for _, past in ask.history), ask.parcels):
@@ -156,7 +156,7 @@ def _answer(ask: Ask, site: Site) -> list[Parcel]:
 
 
 def _commit(answer: Answer, ask: Ask, site: Site, context: Context) -> RecordDict:
-    """Store what the site keeps of the answer. The ledger comes last, so that it holds what leaves."""
+    """Store commitments and memory, and write the ledger last, when the answer is certain to leave."""
     from clients.places import ledger_of
 
     content = write_answer(answer)

@@ -1,8 +1,9 @@
 """The guard: a process of the site that answers asks in place of the code that a run brings.
 
-Its operator starts it from the installed consilience, under a user of its own, who alone can read the data file. It has
-the node configuration, and with it data, policy, commitments, budget, memory, models and ledger. A run's ClientApp is
-its messenger (`clients.messenger`) and reaches it by a Unix socket: whatever code the run has brought can only ask.
+Its operator starts it from the installed consilience, under a user of its own, who alone can read the data file. The
+guard has the node configuration, and with it data, policy, commitments, budget, memory, models and ledger. A run's
+ClientApp is only its messenger (`clients.messenger`) and reaches it by a Unix socket: the run's code can do no more
+than ask.
 
 One ask is answered at a time; others wait in the socket's queue.
 """
@@ -38,7 +39,7 @@ NEEDED = ("site", "data", "site-output-dir")
 """Keys without which a guard does not start."""
 _MEGABYTE = 10**6
 _OVERHEAD = 1.05
-"""Serialized records may be larger than what ``max-ask-mb`` counts: by this factor, and by a megabyte."""
+"""Serialized records may exceed the size that ``max-ask-mb`` counts by this factor, and by a megabyte."""
 _ASK_SECONDS = 60.0
 """Seconds for an ask to arrive, and for its answer to leave. Both ends are on this machine."""
 _QUEUE = 128
@@ -49,7 +50,7 @@ _MOST_GROUP_BYTES = 1024
 
 
 class GuardError(RuntimeError):
-    """A guard that cannot start; one line says why, and what to do."""
+    """Error: a guard cannot start. The message is one line: why, and what to do."""
 
 
 class Guard:
@@ -58,11 +59,11 @@ class Guard:
     Parameters
     ----------
     path : Path
-        Where the socket is made.
+        Path of the socket.
     node : Mapping
         The site's configuration, with the keys of `NEEDED`.
     group : int or None
-        Number of a group; its processes may ask, besides those of the guard's own user.
+        Number of a group whose processes may ask, besides those of the guard's own user.
 
     Raises
     ------
@@ -112,13 +113,13 @@ class Guard:
 
     @property
     def exposed(self) -> list[str]:
-        """Files and directories of the site that other users can read, so that the guard does not protect them."""
+        """Files and directories of the site that the guard does not protect, because other users can read them."""
         places = [str(self._node.get(key, "")) for key in ("data", "site-output-dir", "align-key-file")]
         paths = [Path(place).expanduser().absolute() for place in places if place]
         return [str(path) for path in paths if path.exists() and _is_open_to_others(path)]
 
     def stop(self) -> None:
-        """Let `serve` return after the ask that is being answered."""
+        """Let `serve` return after the current ask."""
         self._wake.send(b"\0")
 
     def serve(self) -> None:
@@ -188,11 +189,7 @@ class Guard:
         return write_answer(Answer(self.name, 0, fault, ()))
 
     def _context(self, ask: GuardAsk) -> Context:
-        """Return Flower's context of a run, as the guard keeps it.
-
-        Data that were read for another run or with other settings are forgotten: otherwise memory would grow with
-        every run.
-        """
+        """Return the guard's own context of a run; drop data read for another run, or memory would grow."""
         if (ask.run, ask.config) != self._newest:
             forget_shards()
             self._newest = (ask.run, ask.config)
@@ -245,7 +242,7 @@ def _listen(path: Path, group: int | None) -> socket.socket:
 
 
 def _has_listener(path: Path) -> bool:
-    """Whether a process listens at a socket; a full queue says so, too."""
+    """Whether a process listens at a socket. A full queue counts, too."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:
@@ -263,9 +260,9 @@ def _is_open_to_others(path: Path) -> bool:
 
 
 def _stranger(connection: socket.socket, group: int | None) -> str:
-    """Name the process at the other end if it is neither of this user nor in the group; else return an empty text.
+    """Describe a process at the other end that is neither of this user nor in the group; else return an empty text.
 
-    The socket's permissions keep such a process out, but can be changed by accident. Not every system tells the user.
+    The socket's permissions keep such a process out, but may be changed by accident. Some systems do not tell the user.
     """
     if not hasattr(socket, "SO_PEERCRED"):
         return ""
@@ -287,7 +284,7 @@ def _peer_groups(connection: socket.socket) -> tuple[int, ...]:
 
 
 def _is_closed(connection: socket.socket) -> bool:
-    """Whether the messenger left while it waited: nobody would read the answer."""
+    """Whether the messenger has left while it waited."""
     connection.setblocking(False)
     try:
         return connection.recv(1, socket.MSG_PEEK) == b""

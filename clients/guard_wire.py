@@ -1,4 +1,4 @@
-"""What crosses the socket between a run's messenger and the site's guard: one ask in, one answer out, as bytes.
+"""Bytes on the socket between a run's messenger and the site's guard: one ask in, one answer out.
 
 The messenger sends ``_MARK``, two lengths of eight bytes and a header in JSON: the run's number and its configuration.
 If the guard accepts an ask of that size, it sends ``_GO``, and the message's records follow, as Flower serializes them.
@@ -30,16 +30,16 @@ _BLOCK = 2**20
 
 
 class MalformedAskError(ValueError):
-    """Bytes that are not an ask. The message quotes none of them."""
+    """Error: the bytes are not an ask. The message quotes none of them."""
 
 
 class AskTooLargeError(ValueError):
-    """An ask that is longer than the site accepts; its records were not read."""
+    """Error: an ask is larger than the site accepts. Its records were not read."""
 
 
 @dataclass(frozen=True)
 class GuardAsk:
-    """An ask as it reaches the guard.
+    """An ask on its way to the guard.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ def answer_of_guard(connection: socket.socket, ask: GuardAsk, seconds: float) ->
     ask : GuardAsk
         The ask.
     seconds : float
-        How long to wait for the answer.
+        Seconds to wait for the answer.
 
     Raises
     ------
@@ -104,14 +104,14 @@ def receive_ask(connection: socket.socket, most_bytes: float, seconds: float) ->
     connection : socket
         To the messenger.
     most_bytes : float
-        Most bytes of the records; of a larger ask they are not read.
+        Most bytes of the records; larger ones are not read.
     seconds : float
-        How long the whole ask may take.
+        Seconds that the whole ask may take.
 
     Raises
     ------
     MalformedAskError, AskTooLargeError
-        If it is not what a messenger sends, or is larger.
+        If the bytes are not an ask, or its records are too large.
     OSError
         If the connection fails or time runs out.
     """
@@ -144,7 +144,7 @@ def send_answer(connection: socket.socket, content: RecordDict) -> None:
 
 
 def _receive_answer(connection: socket.socket, first: bytes, deadline: float) -> RecordDict:
-    """Receive the records of an answer; `first` is its first byte, if that has been read already."""
+    """Receive the records of an answer; `first` is its first byte, if it was read already."""
     lead = first + _receive(connection, len(_MARK) + _LENGTH.size - len(first), deadline)
     if len(lead) != len(_MARK) + _LENGTH.size or not lead.startswith(_MARK):
         raise ConnectionError("it closed the connection without an answer; its own log says why")

@@ -1,11 +1,11 @@
 """A site's keys: private keys of a run, which live in Flower's context only, and secrets that outlive it.
 
-Private keys are in no file and in no memory of the run. A restarted SuperNode has lost them, and makes new ones in the
-course of the run (strategies/secure_aggregation.py).
+Private keys are in no file and not in the run's memory. A restarted SuperNode has lost them, and makes new ones during
+the run (strategies/secure_aggregation.py).
 
-Flower may start several processes at once, each with the same state of the context. Two processes must not both go on
-from the same private keys. So a process that replaces keys first renames an empty file, the turn. Only one process can
-do that; for the others these keys are lost.
+Flower may start several processes at once, each with the same state of the context. Two processes must not both
+continue from the same private keys. So a process that replaces keys first renames an empty file, the turn. Only one
+process can do that; for the others these keys are lost.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
 
+from clients.commitments import record_of
 from clients.data.entities import configured_secret
 from clients.data.table import DataError
-from clients.run_state import record_of
 from protocols.wire.faults import Fault, SiteFault
 
 _RECORD = "keys"
@@ -45,7 +45,7 @@ def turns_in(directory: Path | None) -> Path:
 
 
 class PrivateKeys:
-    """Private keys of one run: of the run that Flower names, whatever session the fusion center calls it.
+    """Private keys of one run of Flower.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class PrivateKeys:
     run_id : int
         Flower's number of the run; keys of another run are forgotten.
     turns : Path or None
-        Folder of turns (`turns_in`); None: messages are answered one after the other, as in a simulation.
+        Folder of turns (`turns_in`); None: messages are answered one at a time, as in a simulation.
 
     Examples
     --------
@@ -85,11 +85,11 @@ class PrivateKeys:
         Parameters
         ----------
         name : str
-            Of the values.
+            Name of the values.
         values : dict
-            By name.
+            The values by name.
         anew : bool
-            Whether they do not depend on the former values.
+            Whether the values do not depend on the former ones.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class PrivateKeys:
         self._record()[name] = json.dumps({"turn": turn, "values": values}, separators=(",", ":"))
 
     def _take_turn(self, turns: Path, turn: str) -> str:
-        """Return the turn after this one; a first one if there is none."""
+        """Replace a turn, or make a first one, and return its name."""
         after = f"{self._run}-{token_hex(16)}"
         try:
             if turn:
@@ -131,7 +131,7 @@ def shared_secret(config: Mapping[str, object]) -> bytes:
 
 
 def own_secret(directory: Path) -> bytes:
-    """Return 32 random bytes that nobody but the site knows, the same in all its runs; they are made at first use.
+    """Return the site's 32 secret random bytes, which are made at first use and serve all runs.
 
     Parameters
     ----------

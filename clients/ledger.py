@@ -1,7 +1,7 @@
-"""A site's own ledger: a line for everything that leaves, written to the site's disk before it leaves.
+"""A site's own ledger: a line for everything that leaves the site, written to its disk before it leaves.
 
-The fusion center keeps a ledger too, written by the same function from the same records (protocols/wire/message.py), so
-that the two can be compared (``consilience ledger``). A site's ledger also has the run, its session and the time.
+The fusion center keeps a ledger, too, written by the same function from the same records (protocols/wire/message.py).
+``consilience ledger`` compares the two. A site's ledger also has the run, its session and the time.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ NAME = "ledger.jsonl"
 
 @dataclass(frozen=True)
 class Ledger:
-    """The record of what has left a site, run after run; lines are added and never changed.
+    """The record of all that has left a site, run after run. Lines are added, and never changed.
 
     Attributes
     ----------
     directory : Path or None
         The site's own; None: the site has set none, and keeps no ledger.
     site : str
-        Its name.
+        Name of the site.
     run : int
         Flower's number of the run.
     synced : bool
-        Whether to wait until lines are on the disk itself, where they survive a power failure.
+        Whether to wait until lines are on the disk and survive a power failure.
 
     Examples
     --------
@@ -61,16 +61,16 @@ class Ledger:
         content : RecordDict
             The message, encoded.
         parcels : Sequence[Parcel]
-            Its parcels; none in a refusal, whose code is in the envelope.
+            Parcels of the message; none in a refusal, whose code is in the envelope.
         round_number : int
-            Of the ask.
+            Round of the ask.
         session : str
-            The center's name of the run; a resumed run has the same.
+            The center's name of the run, which a resumed run keeps.
 
         Raises
         ------
         SiteFault
-            If they cannot be written: then the message must not leave.
+            If they cannot be written. Then the message must not leave.
         """
         if self.directory is None:
             return
@@ -82,7 +82,7 @@ class Ledger:
             self.directory.mkdir(parents=True, exist_ok=True)
             with path.open("ab") as file:
                 lock(file)  # a SuperNode may answer for two runs at once
-                # A line that a process could not finish before it died stays as it is, and is ended.
+                # A process may have died within a line: the line stays as it is, and ends here.
                 file.write((b"" if _ends_well(path) else b"\n") + encode_text(text))
                 file.flush()
                 if self.synced:

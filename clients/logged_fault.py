@@ -1,4 +1,4 @@
-"""A fault whose detail stands in the site's own log, beside the line that says what the fusion center gets."""
+"""A fault with a detail for the site's own log."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ logger = logging.getLogger("flwr")
 
 
 class LoggedFault(SiteFault):
-    """A fault whose detail is one line for the site's operator: it is logged at once.
+    """A fault with a line for the site's operator, which is logged at once.
 
     Parameters
     ----------
     fault : Fault
-        The code, which travels.
+        The code, which travels to the fusion center.
     detail : str
-        What is wrong, and where; stays at the site.
+        The line: what is wrong, and where. It stays at the site.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """A site's memory between asks, in Flower's context and in the site's own directory.
 
-Two generations are kept: the state after the newest round and the state before it. A round may be asked again, because
-the fusion center was interrupted before it had saved the answer. Then the site starts from the state before the round,
-and its second answer equals its first, bit for bit.
+It has two generations: the state after the newest round and the state before it. The fusion center may repeat a round,
+if it was interrupted before it had saved the answer. Then the site starts from the state before the round, and its
+second answer equals its first, bit for bit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger("flwr")
 Arrays = dict[str, np.ndarray]
 
 CONCLUDED = "concluded"
-"""Name under which a site remembers that a conversation is over: 1 if its model was saved, else 0."""
+"""Name of the mark that a conversation is over: 1 if its model was saved, else 0."""
 
 
 @dataclass
@@ -40,8 +40,8 @@ class Generation:
 class Memory(MutableMapping[str, np.ndarray]):
     """One lane's view of the memory: a mapping from names to arrays.
 
-    The arrays are stored when the ask has been answered; other values become arrays. Arrays of earlier rounds are
-    read-only: put a new array in the place of one that changes.
+    The arrays are stored with the answer; other values become arrays. Arrays of earlier rounds are read-only: replace
+    an array that changes by a new one.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class MemoryStore:
     folder : Path or None
         The site's own directory, for a second copy; None: in the context only.
     session : str
-        Run that the memory belongs to; memory of another run is not used.
+        Run of the memory; memory of another run is not used.
 
     Examples
     --------
@@ -108,8 +108,7 @@ class MemoryStore:
         Raises
         ------
         SiteFault
-            If that state is no longer kept, or is only in a file that cannot be read: another state would silently lead
-            to another result.
+            If that state is lost, or its file cannot be read: another state would silently change the result.
         """
         rounds = set(self._in_context()) | set(self._files())
         if rounds and min(rounds) >= number:
@@ -132,9 +131,9 @@ class MemoryStore:
         return self._read(number) if newest is None else _from_state(self._state, number, newest=newest)
 
     def forget(self) -> Arrays:
-        """Return an empty memory, but for concluded conversations; `store` will replace what is kept.
+        """Return an empty memory, except for marks of concluded conversations; `store` will replace the stored memory.
 
-        Without these marks, a center could make a site repeat what it does once, by claiming that its memory is lost.
+        Without the marks, a center that claims that the memory is lost could make a site repeat a conclusion.
         """
         marks: Arrays = {}
         for number in (*self._in_context(), *self._files()):
@@ -145,7 +144,7 @@ class MemoryStore:
         return marks
 
     def settle(self, number: int, arrays: Arrays) -> None:
-        """Start the next round from `arrays`, the memory after an earlier round; it is not stored."""
+        """Start the next round from `arrays`, the memory after a replayed round, without storing it."""
         self._base = Generation(number, dict(arrays))
         for array in self._base.arrays.values():
             array.flags.writeable = False
@@ -171,9 +170,9 @@ class MemoryStore:
             self._state[name] = record
 
     def _is_unchanged(self, arrays: Arrays) -> bool:
-        """Whether the round started from the very same arrays, and these are the newest wherever memory is kept.
+        """Whether the round has left the arrays as they were, and they are the newest in context and directory.
 
-        Most rounds of some protocols change nothing; a later round then starts from the memory as it is.
+        Most rounds of some protocols change nothing, and need no storing.
         """
         before = self._base.arrays
         if arrays.keys() != before.keys() or any(arrays[key] is not before[key] for key in arrays):

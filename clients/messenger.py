@@ -1,7 +1,7 @@
 """The messenger: passes a message to the handlers in this process, or to the site's guard in another process.
 
-The code of a run comes with the run. With ``guard`` in the node configuration this process knows neither data nor
-policy: it passes the message's bytes to the guard (`clients.guard`), and the guard's bytes to the fusion center.
+The code of this process comes with the run. If the node configuration has a ``guard``, this process knows neither data
+nor policy: it passes the message's bytes to the guard (`clients.guard`), and the guard's bytes to the fusion center.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from protocols.wire.faults import Fault
 logger = logging.getLogger("flwr")
 
 _OWN_KEYS = {"guard", "site"}
-"""The only keys of a node configuration with a guard; all others belong to the guard's."""
+"""The only keys of a node configuration with a guard; all others belong to the guard's own configuration."""
 _TIMEOUT = 600.0
-"""Seconds to wait for the guard if the run configuration says nothing."""
+"""Seconds to wait for the guard by default."""
 
 
 def handle(message: Message, context: Context) -> Message:
@@ -67,7 +67,7 @@ def _ask_guard(content: RecordDict, context: Context) -> RecordDict:
 
 
 def _seconds(context: Context) -> float:
-    """Return how long to wait: nobody uses an answer that comes after the round."""
+    """Return the seconds to wait: the time of a round, after which an answer is useless."""
     value = context.run_config.get("round-timeout", _TIMEOUT)
     return float(value) if isinstance(value, int | float) and value > 0 else _TIMEOUT
 

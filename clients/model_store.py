@@ -16,7 +16,7 @@ FOLDER = "models"
 
 
 class ModelFileError(ValueError):
-    """A model that cannot be written, or a file that holds no model; the message says why."""
+    """Error: a model cannot be written, or a file holds no model. The message says why."""
 
 
 def model_file(name: str, ending: str) -> str:
@@ -25,7 +25,7 @@ def model_file(name: str, ending: str) -> str:
     Raises
     ------
     SiteFault
-        ``MALFORMED_ASK``: the fusion center chooses the name, which must not lead to another folder.
+        ``MALFORMED_ASK``: the fusion center's name for the model leads to another folder.
 
     Examples
     --------
@@ -38,18 +38,18 @@ def model_file(name: str, ending: str) -> str:
 
 
 def save_model(site: Site, name: str, ending: str, write: Callable[[Path], object]) -> None:
-    """Write a model; nothing where the site has set no directory.
+    """Write a model of this run; nothing if the site has no directory.
 
     Parameters
     ----------
     site : Site
-        Whose model it is.
+        The site.
     name : str
-        Of the run, or of the part of it that the model belongs to.
+        Name of the run, or of the model's part of it.
     ending : str
-        Of the file.
+        Ending of the file.
     write : Callable
-        Writes the model to the path that it is given.
+        Writes the model to a path.
 
     Raises
     ------
@@ -66,22 +66,24 @@ def save_model(site: Site, name: str, ending: str, write: Callable[[Path], objec
 
 
 def load_model(site: Site, name: str, ending: str, read: Callable[[Path], T]) -> T:
-    """Return what a site has saved in an earlier run: in a simulation of the run that ``from`` names.
+    """Return a model that the site saved in an earlier run.
 
     Parameters
     ----------
     site, name, ending
         As in `save_model`.
     read : Callable
-        Reads the model from a path; raises a `ValueError` if the file holds something else.
+        Reads the model from a path; raises a `ValueError` if the file holds no model.
 
     Raises
     ------
     SiteFault
-        ``NO_SAVED_MODEL``: there is no such file, or it holds something else; ``MALFORMED_ASK`` as `model_file`.
+        ``NO_SAVED_MODEL``: there is no such file, or it holds no model; ``MALFORMED_ASK`` as `model_file`.
     """
     if site.earlier_directory is None:
-        raise SiteFault(Fault.NO_SAVED_MODEL, "site-output-dir is not set, so no model was saved")
+        raise SiteFault(
+            Fault.NO_SAVED_MODEL, "site-output-dir is not set, or the run is about a scenario, so there is no model"
+        )
     path = site.earlier_directory / site.of_repetition(model_file(name, ending))
     try:
         return read(path)

@@ -25,7 +25,7 @@ _ALTERING = {
 
 
 class AlteringModError(RuntimeError):
-    """A mod would change an answer after the site has written it down. The text is fixed: Flower sends it along."""
+    """Error: a mod would change an answer after the site has recorded it. The text is fixed: Flower sends it along."""
 
     def __init__(self) -> None:
         super().__init__(f"{Fault.ALTERING_MOD.message} [{Fault.ALTERING_MOD.slug}]")
@@ -34,13 +34,13 @@ class AlteringModError(RuntimeError):
 def refuse_altering_mods() -> None:
     """Refuse to answer below a mod of Flower's that changes answers.
 
-    A mod calls the ClientApp, so it stands among the callers. An answer with a fault could not be sent: the mod would
-    change that, too.
+    A mod calls the ClientApp, so it is on the call stack. The site raises an error instead of answering with a fault,
+    because the mod would change that answer, too.
 
     Raises
     ------
     AlteringModError
-        If there is one.
+        If such a mod is on the call stack.
     """
     frame = sys._getframe(1)
     while frame is not None:
@@ -51,7 +51,7 @@ def refuse_altering_mods() -> None:
 
 
 def message_size_mod(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
-    """Log the bytes of each message and of its answer; in place of Flower's mod, which cannot count an empty text."""
+    """Log the bytes of each message and of its answer. Flower's mod of this name fails on empty texts."""
     logger.info("Incoming message size: %i bytes", encoded_bytes(message.content))
     answer = call_next(message, context)
     if answer.has_content():

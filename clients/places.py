@@ -1,4 +1,4 @@
-"""A SuperNode as a site: whether it is simulated, its name, and where its files lie."""
+"""A SuperNode as a site: whether it is simulated, its name, and its directories."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def is_simulation(context: Context) -> bool:
 
 
 def own_name(context: Context) -> str:
-    """Return the name by which everybody knows this site.
+    """Return the site's name.
 
-    It is the node configuration's ``site``; in a simulation the stem of the site's data file or ``site-NUMBER``; else
-    the node's number.
+    It is ``site`` of the node configuration; in a simulation, the stem of the site's data file or ``site-NUMBER``; else
+    ``node-NODE-ID``.
 
     Raises
     ------
     SiteFault
-        If the name could not be a file name everywhere.
+        If the name is not a file name on every system.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def own_name(context: Context) -> str:
 
 
 def make_files_private(context: Context) -> None:
-    """Let only the user that a real site's SuperNode runs as read the files that the site writes."""
+    """Make the files of a real site readable by the SuperNode's user only."""
     if not is_simulation(context):
         os.umask(0o077)
 
@@ -75,17 +75,14 @@ def real_directory(context: Context) -> Path | None:
 
 
 def earlier_directory(name: str, context: Context) -> Path | None:
-    """Return where the site's files of an earlier run lie: its own directory, in a simulation the results of ``from``.
-
-    None: a real site has set no directory.
-    """
+    """Return the directory of an earlier run: the site's own (None if not set), or in a simulation that of ``from``."""
     if is_simulation(context):
         return Path(str(context.run_config.get("from", "")).strip()).expanduser() / "sites" / name
     return directory_of(name, context)
 
 
 def ledger_of(name: str, context: Context) -> Ledger:
-    """Return the ledger of what leaves a site; a simulated site keeps one of own data only, not of a scenario's."""
+    """Return a site's ledger; a simulated site keeps one only if the data are own data, not those of a scenario."""
     simulated = is_simulation(context)
     without = simulated and not (name and context.run_config.get("protocol"))
     return Ledger(None if without else directory_of(name, context), name, context.run_id, synced=not simulated)

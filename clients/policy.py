@@ -1,8 +1,8 @@
-"""A site's own policy: which asks it answers, and how many, whatever the fusion center asks.
+"""A site's own policy: which asks it answers, and how many.
 
-A TOML file at the site, named in its node configuration (``policy="policy.toml"``); docs/privacy.md explains the keys.
-A simulated site has an unlimited policy: scenario data are synthetic or public, and all files of a simulation on own
-data lie on one machine.
+It is a TOML file that the node configuration names (``policy="policy.toml"``); docs/privacy.md explains the keys. A
+simulated site has an unlimited policy: scenario data are synthetic or public, and all files of a simulation on own data
+lie on one machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ROUNDS, _BYTES = "policy.rounds", "policy.bytes"
 
 
 class PolicyError(ValueError):
-    """A policy that cannot be used; one line that names the file, the key, and what to write."""
+    """Error: a policy cannot be used. The message is one line: file, key, and what to write."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,22 +42,21 @@ class Policy:
     Attributes
     ----------
     protocols : tuple of str
-        Protocols that the site takes part in.
+        Protocols in which the site takes part.
     payloads : tuple of str
         Titles of the asks that it answers; ``*`` stands for any characters.
     min_rows : int
-        Rows that must stand behind a statistic; 0: each protocol's own default counts.
+        Fewest rows behind a statistic; 0: each protocol's own default.
     new_rows : int
-        Fewest rows by which a data file that has changed may differ from the one that was asked about before; 0: as
-        many as must stand behind a statistic.
+        Fewest rows by which a changed data file must differ from the file of the last answers; 0: as `min_rows`.
     max_bytes, max_rounds : int
         Bytes that may leave the site, and asks that it answers, in one run.
     secure_aggregation : bool
-        Whether answers that are only summed leave the site masked only.
+        Whether answers that are only summed must be masked.
     max_ask_mb : float
         Largest size of an ask, in megabytes (10^6 bytes).
     budget : Mapping
-        By kind, the most that the site answers about its data, a day and in all runs together (clients/budget.py).
+        By kind, the largest amounts about the site's data, a day and in all runs together (clients/budget.py).
 
     Examples
     --------
@@ -67,6 +66,9 @@ class Policy:
     >>> simulated = Policy.unlimited()
     >>> simulated.trusts_center, simulated.private_floor(30), simulated.private_limit(1000) > 10**9
     (True, 1, True)
+    >>> public = Policy(max_rounds=100).for_public_rows()
+    >>> public.max_rounds, public.trusts_center
+    (100, True)
     """
 
     protocols: tuple[str, ...] = field(default_factory=names)
@@ -86,7 +88,7 @@ class Policy:
         Raises
         ------
         PolicyError
-            If the file is missing or is not TOML, or a key is unknown or has a value of another kind.
+            If the file is missing or is not TOML, or a key is unknown or has an impossible value.
         """
         import difflib  # these two are for sites that have a policy: in deployment every ask is a process of its own
         import tomllib
@@ -115,25 +117,29 @@ class Policy:
         """Return the policy of a simulated site, which allows everything."""
         return _UNLIMITED
 
+    def for_public_rows(self) -> Policy:
+        """Return this policy for rows that need no protection: those of a scenario."""
+        return _PublicPolicy(**{**vars(self), "min_rows": 1})
+
     def admit(self, parcels: Iterable[Parcel]) -> None:
         """Check asks against this policy.
 
         Raises
         ------
         SiteFault
-            With the code of the first rule that is broken.
+            For the first ask that breaks a rule.
         """
         for parcel in parcels:
             self.admit_ask(type(parcel.payload))
 
     def admit_ask(self, ask: type[Payload], *, masked: bool = False) -> None:
-        """Check one kind of ask; `masked`: the answer leaves as part of a sum, and only the sum can be read."""
+        """Check one kind of ask; `masked`: only the sum of its answers over sites can be read."""
         fault = self.refusal(ask, masked=masked)
         if fault is not None:
             raise SiteFault(fault, f"policy: {ask.title()} is not answered [{fault.slug}]")
 
     def refusal(self, ask: type[Payload], *, masked: bool = False) -> Fault | None:
-        """Return why an ask is not answered; None if it is."""
+        """Return the fault with which an ask is refused; None if it is answered."""
         title = ask.title()
         protocol = title.partition(".")[0]
         if protocol in SHARED:  # keys and masks, which reveal nothing of rows; the asks that they wrap are checked
@@ -152,29 +158,29 @@ class Policy:
             raise SiteFault(Fault.ASK_TOO_LARGE, f"policy: an ask of {size} bytes, max-ask-mb is {self.max_ask_mb:g}")
 
     def at_least(self, n_rows: int) -> int:
-        """Return a floor of rows, raised to this policy's."""
+        """Raise a floor of rows to this policy's."""
         return max(n_rows, self.min_rows)
 
     @property
     def trusts_center(self) -> bool:
-        """Whether the site needs no protection from the fusion center: in a simulation one user has both."""
+        """Whether the rows need no protection from the fusion center: one user has both, or the rows are public."""
         return False
 
     def private_floor(self, n_rows: int) -> int:
-        """Return a floor of rows that protects single rows, raised to this policy's; 1 in a simulation."""
+        """Raise a floor that protects single rows to this policy's; 1 if the site trusts the center."""
         return self.at_least(n_rows)
 
     def private_limit(self, most: int) -> int:
-        """Return a limit that protects single rows; without bound in a simulation."""
+        """Return a limit that protects single rows; unlimited if the site trusts the center."""
         return most
 
     @property
     def fewest_new_rows(self) -> int:
-        """Rows by which a data file that has changed must differ from the one that was asked about before."""
+        """Fewest rows by which a changed data file must differ from the file of the last answers."""
         return self.new_rows or self.at_least(FEWEST_ROWS)
 
     def to_take_part(self, min_rows: int) -> int:
-        """Return the rows that a site needs to take part; `min_rows`: of its node configuration, or `FEWEST_ROWS`."""
+        """Return the fewest rows with which the site takes part; `min_rows` is the node configuration's number."""
         return self.min_rows or min(FEWEST_ROWS, min_rows)
 
     def count_ask(self, commitments: Commitments, earlier: int = 0) -> None:
@@ -189,7 +195,7 @@ class Policy:
         commitments.count(_BYTES, size)
 
 
-class _UnlimitedPolicy(Policy):
+class _PublicPolicy(Policy):
     @property
     def trusts_center(self) -> bool:
         return True
@@ -198,19 +204,20 @@ class _UnlimitedPolicy(Policy):
         return 1
 
     def private_limit(self, most: int) -> int:
-        return self.max_bytes
+        return _UNBOUNDED
 
 
-_UNLIMITED = _UnlimitedPolicy(min_rows=1, max_bytes=2**62, max_rounds=2**62, max_ask_mb=float("inf"))
+_UNBOUNDED = 2**62
+_UNLIMITED = _PublicPolicy(min_rows=1, max_bytes=_UNBOUNDED, max_rounds=_UNBOUNDED, max_ask_mb=float("inf"))
 
 
 def policy_of(node_config: Mapping[str, Any], *, simulated: bool) -> Policy:
-    """Return the policy in the site's own file; without a file the default, or for a simulated site the unlimited one.
+    """Return the policy in the site's own file; without a file, the default or a simulated site's unlimited policy.
 
     Raises
     ------
     SiteFault
-        If the file cannot be used; its one line goes to the site's own log.
+        If the file cannot be used; the reason goes to the site's own log.
 
     Examples
     --------
@@ -297,7 +304,7 @@ _KINDS = {
 
 
 def check_lines(policy: Policy, asks: Sequence[type[Payload]], n_rows: int | None, min_rows: int = 0) -> list[str]:
-    """Return the lines of `consilience check` about a policy: which asks of a protocol it refuses, and why.
+    """Return the lines of `consilience check` about the asks of a protocol that a policy refuses.
 
     Parameters
     ----------
@@ -308,7 +315,7 @@ def check_lines(policy: Policy, asks: Sequence[type[Payload]], n_rows: int | Non
     n_rows : int or None
         Rows of the site's data; None: they are read in blocks, and the protocol has a floor of its own.
     min_rows : int
-        Of the node configuration; 0: it sets none.
+        ``min-rows`` of the node configuration; 0: not set.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The run configuration as a site uses it: completed for predictions, and for runs of another ServerApp."""
+"""The run configuration at a site, completed for predictions and for runs of another ServerApp."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ logger = logging.getLogger("flwr")
 
 
 def configure_simulated_prediction(context: Context) -> Context:
-    """Return a simulated site's context with the configuration of the run that has learned; any other context as it is.
+    """Complete a simulated site's configuration of a prediction with that of the earlier run.
 
     Raises
     ------
     SiteFault
-        If there is no such run.
+        If there is no such earlier run.
 
     Examples
     --------
@@ -42,14 +42,13 @@ def configure_simulated_prediction(context: Context) -> Context:
 
 
 def configure_protocol(context: Context, ask: Ask) -> Context:
-    """Return the context with the ask's protocol; a context whose run configuration names one is returned as it is.
+    """Add the ask's protocol to a run configuration that names none.
 
-    The run configuration names no protocol when real sites predict, and when the ServerApp is not consilience's. An ask
-    without parcels needs no data; an ask of several protocols is refused later.
+    None is named when real sites predict, and when the ServerApp is not consilience's. An ask without parcels needs no
+    data; an ask of several protocols is refused later.
     """
     config = context.run_config
-    predicts = config.get("scenario") == PREDICT and not is_simulated(context.node_config)
-    if not predicts and (config.get("protocol") or not has_own_data(config)):
+    if config.get("protocol") or not has_own_data(config):
         return context
     payloads = [parcel.payload for parcel in (*ask.parcels, *(each for _, past in ask.history for each in past))]
     titles = [title for each in payloads for title in (each.title(), getattr(each, "inner", ""))]  # of a masked ask

@@ -1,9 +1,11 @@
-"""A site in secure aggregation: its keys, its masked answers, and the shares by which a sum can be read.
+"""A site in secure aggregation: its keys, its masked answers, and the shares that reveal a sum.
 
-A sum hides its terms only under conditions that every site checks: it is over three sites or more, and over more than
-two thirds of the sites that hold shares; the seeds of all masks are shared among the same holders; there is one
-answer under one mask, and one list of the sites that answered, for every sum; and no sum is asked again after a later
-one.
+A sum hides its terms only under conditions that every site checks:
+
+- it is over three sites or more, and over more than two thirds of the sites that hold shares;
+- the same sites hold shares of the seeds of all masks;
+- every sum has one answer under one mask, and one list of the sites that answered;
+- no sum is repeated after a later one.
 """
 
 from __future__ import annotations
@@ -35,13 +37,13 @@ class _MaskSeeds:
     Attributes
     ----------
     number : int
-        Of the sum.
+        Number of the sum.
     holders : tuple of str
-        The sites that hold shares of the seeds.
+        Sites that hold shares of the seeds.
     pair, own : str
-        Seeds of the masks that the site has in common with others, and of the one that it has alone.
+        Seed of the pairwise masks, and of the site's own mask.
     sites, shares : tuple of str
-        The sites that the sum is over, once they are known, and this site's shares of their seeds.
+        Sites of the sum, once they are known, and this site's shares of their seeds.
     answer, dropped : str
         Digests of the masked answer, and of the list of sites that did not answer.
     """
@@ -73,9 +75,9 @@ class _SumState:
     channel : str
         The site's private key.
     keys : dict of str
-        By other site, the key that the two share.
+        By site, the key shared with it.
     current, upcoming : _MaskSeeds
-        Of the newest sum, and of the next one.
+        Seeds of the newest sum, and of the next one.
     newest : int
         Number of the newest sum that the site has answered, under whatever keys.
     """
@@ -107,7 +109,7 @@ def _key(site: Site, total: str) -> str:
 
 @answers(Join)
 def join(ask: Join, site: Site) -> Keys:
-    """Make a new pair of keys; of the former state only the number of the newest sum stays."""
+    """Make a new pair of keys, and keep only the number of the newest sum."""
     if site.replaying:
         return Keys(np.zeros(0, np.uint8))
     private, public = masking.new_channel()
@@ -169,10 +171,9 @@ def _share_seeds(
 def _share_header(
     site: Site, total: str, number: int, owner: str, holder: str, public: bytes, holders: Sequence[str]
 ) -> bytes:
-    """Return the beginning of a sealed share: it is valid for this sum, pair of sites, public key and holders only.
+    """Return the header of a sealed share, which binds it to this sum, pair of sites, public key and holders.
 
-    So a site notices, before it masks, if the center has changed the owner's key, or has named other holders to the
-    owner.
+    So a site notices, before it masks, if the center has changed the owner's key or the owner's list of holders.
     """
     return masking.context(site.session, site.lane, total, number, owner, holder, public.hex(), *holders)
 
@@ -224,7 +225,7 @@ def _open_shares(ask: Hide, site: Site, state: _SumState, holders: Sequence[str]
     Raises
     ------
     SiteFault
-        If a share is not one that its owner sealed for this sum, this public key and these holders.
+        If its owner did not seal a share for this sum, this public key and these holders.
     """
     if not set(ask.sites) <= set(state.keys):
         raise SiteFault(Fault.NO_MASK_KEYS)
@@ -259,7 +260,7 @@ def _answer(ask: Hide, site: Site) -> Payload:
 
 
 def _mask(answer: Payload, ask: Hide, site: Site, seeds: _MaskSeeds) -> Vector:
-    """Return an answer's numbers plus the site's own mask and those that it has in common with the others."""
+    """Return an answer's numbers plus the site's own mask and its pairwise masks."""
     try:
         words = to_vector(answer)
     except ValueError as error:
@@ -288,7 +289,7 @@ def _mask(answer: Payload, ask: Hide, site: Site, seeds: _MaskSeeds) -> Vector:
 
 @answers(Show)
 def show(ask: Show, site: Site) -> SecretShares:
-    """Return the shares by which the sum over the sites that answered can be read; once for every sum."""
+    """Return the shares that reveal the sum over the sites that answered; for one list of sites a sum."""
     if site.replaying:
         return SecretShares(np.zeros((0, masking.SHARE_BYTES), np.uint8))
     state = _SumState.load(site, ask.total)

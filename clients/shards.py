@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from clients.data.cache import ObservedConfig, ShardCache, delete_shards
 from clients.data.files import numbered_site
+from clients.data.source import is_simulated
 from clients.logged_fault import LoggedFault
 from common.data_places import is_query
+from common.results import PREDICT
 from protocols import registry
 from protocols.wire.faults import Fault, SiteFault
 
@@ -30,7 +32,7 @@ _NODE_KEYS = {"partition-id", "num-partitions", "site", "site-output-dir"}
 
 
 def has_own_data(config: Mapping[str, Any]) -> bool:
-    """Whether a run is on the sites' own data: it names a protocol, or, under another ServerApp than ours, no scenario.
+    """Whether a run is on own data: it names a protocol, predicts, or with another ServerApp has no scenario.
 
     Examples
     --------
@@ -39,7 +41,7 @@ def has_own_data(config: Mapping[str, Any]) -> bool:
     >>> has_own_data({"protocol": "", "scenario": "wine"})
     False
     """
-    return bool(config.get("protocol")) or not config.get("scenario")
+    return bool(config.get("protocol")) or config.get("scenario", "") in ("", PREDICT)
 
 
 def simulated_name(config: Mapping[str, Any], partition: int, partitions: int) -> str:
@@ -58,7 +60,7 @@ def simulated_name(config: Mapping[str, Any], partition: int, partitions: int) -
 
 
 def logged_fault(error: DataError) -> SiteFault:
-    """Write a data error to the site's own log, and return the fault whose code the fusion center gets."""
+    """Write a data error to the site's own log, and return the fault with its code."""
     name = error.code.upper().replace("-", "_")
     return LoggedFault(Fault[name] if name in Fault.__members__ else Fault.UNREADABLE_DATA, str(error))
 
@@ -73,14 +75,14 @@ def shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int,
     partition, partitions : int
         Place among the simulated sites, and their number.
     seed : int
-        Of the scenario's draw.
+        Seed of the scenario's draw.
     simulated : bool
-        Whether `data` is that of all sites: a folder with a file for each, paths by site, or a function.
+        Whether `data` is of all sites: a folder with a file for each, paths by site, or a function.
 
     Raises
     ------
     SiteFault
-        With the code of what is wrong with the data; the details go to the site's own log.
+        If the data cannot be used; the details go to the site's own log.
     """
     if not config.get("protocol"):
         return _scenario_shard(_common_settings(config), partition, partitions, seed)
@@ -93,7 +95,7 @@ def own_table(config: Mapping[str, Any], partition: int, partitions: int, *, sim
 
 
 def persons_or_rows(own: Any) -> int | None:
-    """Return what `min-rows` counts of a shard: persons, or rows; None where rows are read in blocks.
+    """Return a shard's number of persons, or of rows if persons are not known; None if rows are read in blocks.
 
     Examples
     --------
@@ -140,7 +142,7 @@ def _listed_sites(data: str, _changed: int, partitions: int) -> SimulatedSites:
 def _own_source(
     config: Mapping[str, Any], partition: int, partitions: int, *, simulated: bool
 ) -> tuple[str, int, _Items]:
-    """Return the place of a site's own data, when they last changed, and the settings they are read by."""
+    """Return the place of a site's own data, the time of their last change, and the settings to read them by."""
     source = str(config.get("data", ""))
     if not source:
         raise SiteFault(Fault.NO_DATA)
@@ -164,9 +166,9 @@ def _own_table(source: str, _changed: int, settings: _Items) -> Table:
 
 @lru_cache(maxsize=1024)  # a process of a simulation answers for many sites, round after round
 def _own_shard(source: str, _changed: int, settings: _Items, *, cached: bool) -> Any:
-    """Return the shard, read once for all asks that this process answers; a file that has changed is read again.
+    """Return the shard, read once by this process, and again if its file has changed.
 
-    With `cached`, it is read once for all processes, if the site has a directory to keep it in.
+    With `cached`, it is read once for all processes, if the site has a directory for it.
     """
     from clients.data import DataError
 
@@ -212,8 +214,9 @@ def _read_shard(config: Mapping[str, Any]) -> Any:
 
 
 def _common_settings(config: Mapping[str, Any]) -> _Items:
-    """Return the settings that all sites of a scenario share."""
-    return tuple(sorted((key, value) for key, value in config.items() if key not in _NODE_KEYS))
+    """Return the settings that all sites of a scenario share; a real site's `data` are its own, never a scenario's."""
+    private = _NODE_KEYS if is_simulated(config) else {*_NODE_KEYS, "data"}
+    return tuple(sorted((key, value) for key, value in config.items() if key not in private))
 
 
 def _scenario_shard(settings: _Items, partition: int, partitions: int, seed: int) -> Any:
@@ -227,9 +230,9 @@ def _scenario_shard(settings: _Items, partition: int, partitions: int, seed: int
 
 @lru_cache(maxsize=64)  # the worlds of one message: their repetitions and cells
 def _scenario_shards(settings: _Items, seed: int, partitions: int) -> list[Any] | LoggedFault:
-    """Return all sites' shards, or the fault that says why there are none.
+    """Return all sites' shards, or the fault that prevents them.
 
-    A simulation's worker answers for many sites and many rounds: it makes the shards, or logs the fault, once.
+    A simulation's worker answers for many sites and rounds; it makes the shards, or logs the fault, once.
     """
     from scenarios.registry import ScenarioError, find
 
@@ -241,7 +244,7 @@ def _scenario_shards(settings: _Items, seed: int, partitions: int) -> list[Any] 
 
 
 def cell_settings(config: Mapping[str, Any], lane: str) -> Mapping[str, Any]:
-    """Return what a lane's cell of a scenario's table sets differently from the run configuration; empty without one.
+    """Return the settings of a lane's cell in a scenario's table; empty if the scenario has no table.
 
     The lane of cell c in repetition r is ``r.c`` (strategies/cells.py).
     """

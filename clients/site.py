@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flwr.app import Context
+from flwr.app import Context, RecordDict
 
 from clients.budget import Budget
-from clients.commitments import Commitments, NoCommitments
+from clients.commitments import Commitments
 from clients.consents import Consents
 from clients.data.source import partition_of
 from clients.digest import digest_of
@@ -42,29 +42,29 @@ class Site:
     Attributes
     ----------
     name : str
-        Its name.
+        Name of the site.
     config : Mapping
         The run configuration overridden by the node configuration.
     simulated : bool
         Whether it is a simulated SuperNode.
     directory : Path or None
-        Its own directory, for output files; None: the site has set none.
+        The site's own directory, for output files; None: the site has set none.
     earlier_directory : Path or None
-        Where its files of an earlier run lie.
+        Directory of the site's files of an earlier run.
     seed, round : int
-        Of the ask.
+        Seed and round of the ask.
     session : str
         The fusion center's name of the run.
     lane : str
-        Number of the conversation, of those that the run leads at once.
+        Number of the conversation among those of the run.
     with_history : bool
-        Whether the ask brings all earlier asks: what the site does not remember now, it has never known.
+        Whether the ask brings all earlier asks, so that the site's memory is complete.
     commitments : Commitments
         Values that the center may not change during the run, and counters of the run.
     policy : Policy
-        Which asks it answers.
+        The site's policy: which asks it answers.
     budget : Budget
-        What it answers about its own data over all runs.
+        Account of the site's data over all runs.
     keys : PrivateKeys
         Private keys of the run, which are in no file.
     replaying : bool
@@ -105,27 +105,37 @@ class Site:
 
     @classmethod
     def open(cls, name: str, context: Context, ask: Ask) -> Site:
-        """Return the site with what it remembers of the run."""
+        """Return the site with its memory of the run."""
         directory = directory_of(name, context)
-        store = MemoryStore(context.state, directory, ask.session)
         state, run_id, simulated = context.state, context.run_id, is_simulation(context)
         of_run = context.run_config if simulated else taken_from_run(context.run_config)
+        config = {**of_run, **context.node_config}
         policy = policy_of(context.node_config, simulated=simulated)
-        counted = None if simulated or not has_own_data(context.run_config) else directory
+        session, earlier = ask.session, earlier_directory(name, context)
+        own = has_own_data(config)
+        if not own:
+            policy = policy.for_public_rows()
+            if not simulated:  # what leaves unprotected must not have come from the site's own rows
+                session, earlier = f"scenario.{session}", None
+        store, own = MemoryStore(state, directory, session), own and not simulated
         return cls(
             name=name,
-            config={**of_run, **context.node_config},
+            config=config,
             simulated=simulated,
             directory=directory,
-            earlier_directory=earlier_directory(name, context),
+            earlier_directory=earlier,
             seed=ask.seed,
             round=ask.round,
             session=ask.session,
             lane="0",
             with_history=bool(ask.history),
-            commitments=NoCommitments() if simulated else Commitments(state, run_id, directory),
+            commitments=Commitments(RecordDict(), 0, binding=False)
+            if simulated
+            else Commitments(state, run_id, directory, binding=own),
             policy=policy,
-            budget=Budget(counted, context.node_config, policy.budget, run_id, policy.fewest_new_rows),
+            budget=Budget(
+                directory if own else None, context.node_config, policy.budget, run_id, policy.fewest_new_rows
+            ),
             _arrays=_recall(store, ask),
             _store=store,
             keys=PrivateKeys(state, run_id, None if simulated else turns_in(directory)),
@@ -154,11 +164,11 @@ class Site:
         self.budget.charge(total)
 
     def in_earlier_round(self, number: int) -> Site:
-        """Return the same site in an earlier round of the run, which it replays."""
+        """Return the same site while it replays an earlier round of the run."""
         return replace(self, round=number, replaying=True, commitments=self.commitments.uncounted())
 
     def settle_round(self, number: int) -> None:
-        """Take the present memory as that after an earlier round, which was replayed."""
+        """Take the present memory as that after a replayed round."""
         self._store.settle(number, self._arrays)
 
     def in_lane(self, lane: str) -> Site:
@@ -172,22 +182,22 @@ class Site:
 
     @property
     def consents(self) -> Consents:
-        """What the site agrees to in its own configuration."""
+        """The site's consents, from its own configuration."""
         return Consents(self.config, self.policy, self.rows_that_hold)
 
     @property
     def has_private_rows(self) -> bool:
-        """Whether the rows are a real site's own: neither simulated, nor those of a scenario, which are public."""
-        return has_own_data(self.config) and not self.policy.trusts_center
+        """Whether the rows are a real site's own, neither simulated nor from a scenario."""
+        return not self.policy.trusts_center
 
     @property
     def repetition(self) -> int:
-        """Which draw of the scenario this lane works on: the first number of the lane."""
+        """Number of the scenario's draw in this lane: the first number of the lane."""
         return int(self.lane.partition(".")[0] or 0)
 
     @property
     def memory(self) -> Memory:
-        """What the site remembers between asks in this lane."""
+        """The site's memory between asks, of this lane."""
         return Memory(self._arrays, self.lane)
 
     @cached_property
@@ -197,7 +207,7 @@ class Site:
         Raises
         ------
         SiteFault
-            With the code of what is wrong with the data; or if own data have fewer rows than the policy demands.
+            If the data cannot be used, or own data have fewer rows than the policy demands.
         """
         own = shard(self.config, *partition_of(self.config), self.seed + self.repetition, simulated=self.simulated)
         n_rows = persons_or_rows(own)
@@ -208,53 +218,53 @@ class Site:
         return own
 
     def rows_that_hold(self, least: int) -> int:
-        """Return a floor of rows, raised to the policy's; where rows are about persons, it counts these.
+        """Return a floor of rows, raised to the policy's, which also holds for persons where rows belong to persons.
 
-        Of whatever rows there are so many, they are about as many persons as demanded (docs/own-data.md).
+        Any so many rows are of as many persons as demanded (docs/own-data.md).
         """
         least = self.policy.at_least(least)
         return least if least <= 1 else rows_that_hold(least, getattr(self.shard, "person", None))
 
     @property
     def table(self) -> Table:
-        """The site's own table as it is read now."""
+        """The site's own table."""
         return own_table(self.config, *partition_of(self.config), simulated=self.simulated)
 
     @property
     def medians(self) -> Mapping[str, float]:
-        """What empty cells of the site's own table are filled with, by column; empty unless `missing` asks for it."""
+        """Medians that fill empty cells of the site's own table, by column; empty unless ``missing=impute``."""
         return self.table.medians if self.config.get("missing") == "impute" and self.config.get("protocol") else {}
 
     def write_medians(self) -> None:
-        """Write ``medians.csv``, by which rows to predict are prepared later; nothing where no cells are filled."""
+        """Write ``medians.csv``, for the preparation of rows to predict later; nothing without medians."""
         if medians := self.medians:
             columns: dict[str, Sequence[object]] = {"column": list(medians), "median": list(medians.values())}
             self.write("medians.csv", lambda path: path.write_bytes(encode_text(csv_text(columns))))
 
     @property
     def rng(self) -> np.random.Generator:
-        """Randomness of this ask: it depends on seed, lane, round and the shard, not on the site's name or place."""
+        """Generator of this ask; it depends on seed, lane, round and the shard, not on the site's name or place."""
         lane = [int(part) for part in self.lane.split(".") if part]
         return np.random.default_rng([self.seed, self.round, *lane, *digest_of(self.shard)])
 
     @property
     def shard_rng(self) -> np.random.Generator:
-        """Randomness that depends on seed, repetition and the shard only: the same in every ask and every cell."""
+        """Generator that depends on seed, repetition and the shard only: the same in every ask and every cell."""
         return self.rng_of(digest_of(self.shard))
 
     def rng_of(self, digest: Sequence[int]) -> np.random.Generator:
-        """Return randomness that depends on seed, repetition and the digest of a part of the shard."""
+        """Return a generator that depends on seed, repetition and the digest of a part of the shard."""
         return np.random.default_rng([self.seed, self.repetition, *digest])
 
     def write(self, name: str, save: Callable[[Path], object]) -> None:
-        """Write an output file in the site's own directory, whole or not at all; nothing where it has set none.
+        """Write an output file in the site's own directory, whole or not at all; nothing if there is no directory.
 
         Parameters
         ----------
         name : str
-            Of the file, which may lie in a folder; as in `of_repetition`.
+            Name of the file, perhaps with a folder; as in `of_repetition`.
         save : Callable
-            Writes the content to the path that it is given.
+            Writes the content to a path.
 
         Raises
         ------
@@ -272,18 +282,18 @@ class Site:
             raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, str(error)) from error
 
     def of_repetition(self, name: str) -> str:
-        """Return the name of a file in this repetition: its number is put before the ending, or behind a folder's name.
+        """Return the name of a file in this repetition, with the repetition's number unless it is 0.
 
         Examples
         --------
-        Of repetition 2, ``theta.csv`` is ``theta-2.csv`` and ``models/run.npz`` is ``models-2/run.npz``.
+        In repetition 2, ``theta.csv`` is ``theta-2.csv`` and ``models/run.npz`` is ``models-2/run.npz``.
         """
         first, slash, rest = name.partition("/")
         stem, dot, ending = first.partition(".")
         return name if self.repetition == 0 else f"{stem}-{self.repetition}{dot}{ending}{slash}{rest}"
 
     def log_failure(self, number: int) -> bool:
-        """Write the exception being handled to the site's own log file; False where it has none, or cannot write."""
+        """Write the current exception to the site's own log file; False if that fails, or there is no directory."""
         if self.directory is None:
             return False
         try:

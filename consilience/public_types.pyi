@@ -293,7 +293,7 @@ class RunKeywords(TypedDict, total=False):
     truth: Text
     align_key_file: Text
 
-Decision = Literal["join", "do not join", "too few rows", "cannot be said"]
+Decision = Literal["join", "do not join", "too few rows", "undecided"]
 
 class Way:
     metric: str

@@ -1,7 +1,7 @@
-"""The stub `public_types.pyi`: what a type checker knows of settings, results and errors, written from declarations.
+"""The stub `public_types.pyi`: types of settings, results and errors for a type checker, written from declarations.
 
-A type checker of a user's script finds the package `consilience` alone. The app's packages have names that anybody may
-use, so a wheel hides them in a folder, and a checkout does not offer them either. ``make keys`` writes the stub.
+A type checker of a user's script finds only the package `consilience`: the app's packages have common names, so a wheel
+hides them in a folder, and a checkout does not offer them either. ``make keys`` writes the stub.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from server.report.verdict import Decision, Verdict, Way
 STUB = Path(__file__).with_name("public_types.pyi")
 
 _NAMED = frozenset({"scenario", "seed", "output_dir", "resume_from", "protocol", "data", "target", "labels", "test"})
-"""Keys of every run that `consilience.run` has as arguments, or does not take."""
+"""Keys of every run that are arguments of `consilience.run`, or that it does not take."""
 _HEADER = '''"""What a type checker knows. Written by make keys (consilience/signatures.py)."""
 
 # fmt: off
@@ -65,9 +65,10 @@ def stub() -> str:
         f"    {name}: {special.get(name, _written(kind))}" for name, kind in _fields(RunSettings) if name not in _NAMED
     ]
     lines += ["", f"Decision = {_read(Decision)}"]
-    lines += [*(line for cls in (Way, Verdict, Report) for line in ("", *_class(cls))), ""]
+    for result in (Way, Verdict, Report):
+        lines += ["", *_class(result)]
     errors = [getattr(consilience, f"{name}Error") for name in _ERRORS]
-    lines += [f"class {each.__name__}({each.__base__.__name__}): ..." for each in errors]
+    lines += ["", *(f"class {each.__name__}({each.__base__.__name__}): ..." for each in errors)]
     return "\n".join(lines) + "\n"
 
 
@@ -87,7 +88,7 @@ def _fields(cls: type[Settings]) -> Iterator[tuple[str, object]]:
 
 
 def _written(kind: object) -> str:
-    """Return the type of a value as it is given: numbers, lists of names and paths are taken for text."""
+    """Return the type of a value in a call: for text, also numbers, lists of names, and paths."""
     return _TYPES[kind] if isinstance(kind, type) else _read(kind)
 
 

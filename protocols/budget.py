@@ -1,6 +1,6 @@
-"""Kinds of amounts that a site counts over all runs, and their default limits.
+"""Amounts that a site counts over all runs, and their default limits.
 
-Shared code counts runs, asks and bytes. `Payload.spends` says what else an ask takes.
+Shared code counts runs, asks and bytes; `Payload.spends` has the other amounts of an ask.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KINDS = {
 
 
 class Limit(NamedTuple):
-    """Largest amount of one kind that a site answers about its data, in a day and in all.
+    """Largest amount of one kind that a site gives, in a day and in all.
 
     Examples
     --------
@@ -44,4 +44,4 @@ DEFAULT = {
     BYTES_IN: Limit(10**11, 10**12),
     BYTES_OUT: Limit(10**11, 10**12),
 }
-"""The limits where a site's policy sets none."""
+"""Limits of a site whose policy sets none."""

@@ -1,4 +1,4 @@
-"""Whether rows of the fusion center's own have the inputs of the sites' models."""
+"""A check that the fusion center's own rows have the inputs of the sites' models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def unusable_input(columns: Mapping[str, Any], features: Sequence[str]) -> str:
-    """Return what is wrong with the first input that cannot be used, as it follows the name of the file; empty: none.
+    """Describe the first input that cannot be used, as text that follows the file's name; empty if all can.
 
     Parameters
     ----------

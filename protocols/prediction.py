@@ -1,4 +1,4 @@
-"""The configuration of a run that predicts: that of the earlier run, except for keys that are set anew."""
+"""The configuration of a run that predicts: that of the earlier run, with the keys that the user sets anew."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PredictionError(SettingError):
 
 @dataclass(frozen=True)
 class Prediction:
-    """How results of a protocol predict: ``PREDICTION`` in the protocol's ``settings`` module.
+    """Ways in which a protocol's results predict: ``PREDICTION`` in the protocol's ``settings`` module.
 
     `resolve` calls `configure`, at the fusion center and at simulated sites. Subclasses override it.
 
@@ -48,7 +48,7 @@ class Prediction:
     forgotten : tuple of str
         Keys of the protocol that are not taken from the earlier run.
     suggestion : str
-        Key of a prediction that also says where to measure next, in ``suggestions.csv``; empty: there is none.
+        Key of a prediction that also suggests where to measure next, in ``suggestions.csv``; empty: there is none.
     """
 
     at_center: bool = False
@@ -140,7 +140,7 @@ def predicts_new_rows(config: Mapping[str, Any]) -> bool:
 
 
 def prediction_of(protocol: str) -> Prediction | None:
-    """Return how results of a protocol predict; None: there is no such protocol here, or its results do not."""
+    """Return a protocol's `Prediction`; None if the protocol is not installed, or its results cannot predict."""
     if not registry.exists(protocol):
         return None
     prediction: Prediction | None = getattr(registry.room(protocol, "settings"), "PREDICTION", None)
@@ -148,12 +148,12 @@ def prediction_of(protocol: str) -> Prediction | None:
 
 
 def suggestion_key(folder: str | Path) -> str:
-    """Return the key with which a prediction from these results says where to measure next.
+    """Return the key with which a prediction from these results suggests where to measure next.
 
     Raises
     ------
     PredictionError
-        If the folder has no results, or its protocol does not say that.
+        If the folder has no results, or its protocol has no suggestions.
     """
     protocol = str(read_report(folder)["protocol"])
     prediction = prediction_of(protocol)

@@ -1,4 +1,4 @@
-"""Keys that every run may set, whatever its protocol, and keys that every site may set in its node configuration.
+"""Keys of runs of all protocols, and keys of the node configuration of all sites.
 
 The keys of a protocol stand in its own room (`protocols.registry`, ``settings``). `run_keys` has all of them.
 """
@@ -20,21 +20,21 @@ _LONGEST_ABBREVIATION = 4
 
 @dataclass(frozen=True)
 class ProtocolSettings(Settings):
-    """What a run may set of one protocol: ``Settings`` in its ``settings`` module, with the protocol's name as prefix.
+    """Keys of one protocol in a run: ``Settings`` in its ``settings`` module, with the protocol's name as prefix.
 
-    ``strategies.NAME.from_config`` and the scenarios make it of the run configuration (`Settings.of`). That module also
-    has ``Consents``, a class of `common.settings.Settings` without prefix: what a site says in its node configuration
-    only. And it has ``PREDICTION``, a `protocols.prediction.Prediction`, where results of the protocol can predict.
+    ``strategies.NAME.from_config`` and the scenarios make it from the run configuration (`Settings.of`). The module
+    also has ``Consents``, a `common.settings.Settings` without prefix: keys that only a site sets, in its node
+    configuration. Where the protocol's results can predict, it has ``PREDICTION``, a `protocols.prediction.Prediction`.
 
     Attributes
     ----------
     summed : str
-        The settings with which sites' answers are only summed, so that ``secure-aggregation`` can mask them, in words;
-        empty: the fusion center needs every answer.
+        Words for the settings with which the center needs only sums of answers, so that ``secure-aggregation`` can mask
+        them; empty: it always needs every answer.
     tasks : tuple of str
-        What the key `target` may name, ``regression`` and ``classification``; empty: the protocol has no target.
+        Kinds of target: ``regression``, ``classification``; empty: the protocol has no target.
     quick : bool
-        Whether an ask about a scenario's rows takes milliseconds: then one process of Flower's simulation engine is
+        Whether an ask about a scenario's rows takes milliseconds, so that one process of Flower's simulation engine is
         quicker than several.
     """
 
@@ -44,7 +44,7 @@ class ProtocolSettings(Settings):
 
     def __init_subclass__(cls, prefix: str = "", **options: Any) -> None:
         super().__init_subclass__(prefix=prefix, **options)
-        setattr(cls, "__repr__", _given_as_text)  # noqa: B010 - a dataclass keeps what its own class has
+        setattr(cls, "__repr__", _as_typed)  # noqa: B010 - a dataclass keeps what its own class has
 
     @property
     def libraries(self) -> Mapping[str, str]:
@@ -63,8 +63,8 @@ def public_name(protocol: str) -> str:
     return protocol.upper() if len(protocol) <= _LONGEST_ABBREVIATION else protocol.capitalize()
 
 
-def _given_as_text(settings: ProtocolSettings) -> str:
-    """Return settings as a user types them in Python: those that were set."""
+def _as_typed(settings: ProtocolSettings) -> str:
+    """Return the settings that were set explicitly, as a user types them in Python."""
     prefix = settings.prefix
     values = {key.removeprefix(prefix).replace("-", "_"): value for key, value in settings.explicit().items()}
     return f"{public_name(prefix[:-1])}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
@@ -143,7 +143,7 @@ class RunSettings(Settings):
 
 @dataclass(frozen=True)
 class SiteSettings(Settings):
-    """Keys that a real site sets in its node configuration only, whatever the protocol."""
+    """Keys that a real site sets in its node configuration only, in all protocols."""
 
     site: str = setting("", "the site's name", words="node-NODE-ID")
     database: str = setting("", "connection string of the site's database, where data is a query")
@@ -204,10 +204,10 @@ def declared() -> Config:
 
 
 def taken_from_run(run_config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of a run configuration that a real site takes from there.
+    """Return the keys of a run configuration that hold at a real site.
 
-    The site's own configuration says what data it uses, which of their columns, and what it consents to. From the run
-    it takes the keys of protocols, and those common keys that a site does not set.
+    A site sets its data, their columns and its consents in its own configuration. From the run it takes the keys of
+    protocols, and the common keys that a site does not set.
 
     Examples
     --------
@@ -268,7 +268,7 @@ def check_sums(config: Mapping[str, Any], protocol: str) -> None:
 
 
 def tasks_of(protocol: str) -> tuple[str, ...]:
-    """Return what the target of a protocol may be (`ProtocolSettings.tasks`).
+    """Return the kinds of target that a protocol has (`ProtocolSettings.tasks`).
 
     Examples
     --------

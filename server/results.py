@@ -91,7 +91,7 @@ class ResultsDirectory:
         Parameters
         ----------
         report : Report
-            Its `figures` say what `images` show.
+            Report, whose `figures` describe the `images`.
         arrays : Mapping[str, ndarray]
             Arrays by documented name; any shape, no Python objects.
         ledger_lines : Iterable of Mapping

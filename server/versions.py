@@ -1,4 +1,4 @@
-"""Versions of the software that made a result."""
+"""Versions of the software behind a result."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _platform() -> str:
 
 @cache
 def _version(package: str) -> str:
-    """Return a package's version, empty if it is not installed; cached, since reading it parses the whole metadata."""
+    """Return a package's version, empty if it is not installed; cached, because it parses the whole metadata."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -49,7 +49,7 @@ def _version(package: str) -> str:
 
 @cache
 def _own_version() -> str:
-    """Return the version of consilience: of pyproject.toml, beside which Flower unpacks the app, or as installed."""
+    """Return the version of consilience: that of pyproject.toml, if Flower has unpacked the app, else as installed."""
     pyproject = Path(__file__).resolve().parents[1] / "pyproject.toml"
     if pyproject.is_file():
         return str(tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]["version"])

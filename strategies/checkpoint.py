@@ -1,4 +1,4 @@
-"""The asks and answers of a run, on disk: replayed, they bring a conversation back to where it was interrupted."""
+"""The asks and answers of a run on disk, whose replay resumes an interrupted conversation."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class SavedRound:
     number : int
         Round, from 1.
     asks : Mapping[str, RecordDict]
-        What was sent, by site; ``node NUMBER`` for one that never gave its name.
+        Asks by site; ``node NUMBER`` for a node without a name.
     contents : Mapping[str, RecordDict]
-        Replies as they came, by site.
+        Replies by site, as they arrived.
     failures : Mapping[str, str]
-        By site, why it did not answer.
+        By site, the reason why it did not answer.
     """
 
     number: int
@@ -47,9 +47,9 @@ class Checkpoint:
     folder : Path
         Created when the first file is written.
     identity : Mapping[str, Any]
-        Configuration and version, as JSON values; they must be equal for a replay to make sense.
+        Configuration and version, as JSON values. A replay needs equal ones.
     session : str
-        Name under which the sites keep this run's memory; a resumed run takes over the saved one.
+        Name under which the sites keep this run's memory; a resumed run takes the saved name.
 
     Raises
     ------
@@ -74,7 +74,7 @@ class Checkpoint:
             note_run(folder, identity, session)
 
     def rounds(self) -> Iterator[SavedRound]:
-        """Read the saved rounds in order, up to the first that is missing."""
+        """Read the saved rounds in order, up to the first missing one."""
         number = 1
         while (path := self._path(number)).exists():
             yield _read(path, number)
@@ -99,7 +99,7 @@ class Checkpoint:
             write_arrays(temporary, arrays)
 
     def discard(self, number: int) -> None:
-        """Delete this round and all later ones, the last one first, so that no gap is left."""
+        """Delete this round and all later ones, the last one first, so that no gap can arise."""
         for path in sorted(self.folder.glob("round-*.npz"), reverse=True):
             if path >= self._path(number):
                 path.unlink()
@@ -112,9 +112,9 @@ _KINDS: dict[str, type[ConfigRecord] | type[MetricRecord]] = {"config": ConfigRe
 
 
 def _describe(content: RecordDict, blobs: list[bytes]) -> dict[str, Any]:
-    """Return a message's records as JSON values; append their bytes, whatever they are, to `blobs`.
+    """Return a message's records as JSON values, and append their bytes to `blobs`.
 
-    Records that a check would refuse are kept, too: a replayed answer must be refused as it was the first time.
+    Invalid records are kept, too, so that a replayed answer is refused again.
     """
 
     def keep(data: bytes) -> int:
@@ -132,7 +132,7 @@ def _describe(content: RecordDict, blobs: list[bytes]) -> dict[str, Any]:
 
 
 def _restore(description: Mapping[str, Any], blobs: Callable[[int], bytes]) -> RecordDict:
-    """Make the records that `_describe` described."""
+    """Restore records from the result of `_describe`."""
     content = RecordDict()
     for name, (kind, value) in description.items():
         if kind == "array":
@@ -156,5 +156,5 @@ def _read(path: Path, number: int) -> SavedRound:
             sent = [_restore(description, blob) for description in about["asks"]]
             asks = {site: sent[place] for site, place in about["asked"].items()}
             return SavedRound(number, asks, contents, dict(about["failures"]))
-    except Exception as error:  # numpy, zipfile, JSON and Flower each have their own for a damaged file
+    except Exception as error:  # numpy, zipfile, JSON and Flower have different errors for a damaged file
         raise CheckpointError(f"{path} cannot be read ({error}); delete it to resume from the round before") from error

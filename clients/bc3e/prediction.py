@@ -30,6 +30,7 @@ from protocols.bc3e.payloads import (
     MOST_CLASSES,
     MOST_DRAWS,
     MOST_SWEEPS,
+    EarlierParameters,
     Predict,
     PredictionTally,
     PredictShared,
@@ -112,13 +113,12 @@ def sweep_fixed(ask: Sweep, site: Site, shared: Int64[np.ndarray, "s"]) -> Share
     """Return the site's part of gamma at fixed parameters, without the sums that only an M-step needs."""
     check_places(ask.active, len(shared), "active instances")
     k, bits, draws = site.memory["predicting"].tolist()
-    if len(ask.log_weights) != k or (draws and ask.classes.shape != ask.log_weights.shape):
+    if len(ask.log_weights) != k:
         raise SiteFault(Fault.MALFORMED_ASK, f"the ask has scores of {len(ask.log_weights)} classes; there are {k}")
     tables = _known_tables(site)
     part = _known_part(site.shard.rows(shared[ask.active]), k, tables, level=logging.DEBUG)
     likelihoods = {name: likelihood_table(table) for name, table in tables.items()}
-    classes = ask.classes if draws else None
-    share, _ = shares(likelihoods, part.classifiers, part.clusterings, ask.log_weights, bits, classes)
+    share, _ = shares(likelihoods, {} if draws else part.classifiers, part.clusterings, ask.log_weights, bits)
     answer = Shares(share, (), 0, np.zeros(0, np.int64))
     if draws and ask.first:
         evidence = class_evidence(likelihoods, part.classifiers, part.n, k, bits)
@@ -135,7 +135,7 @@ def _known_tables(site: Site) -> Tables:
 # -- private and shared instances -------------------------------------------------------------------------------------
 
 
-def _check_parameters(ask: Predict | PredictShared) -> None:
+def _check_parameters(ask: EarlierParameters) -> None:
     """Refuse parameters and settings that are out of range."""
     k = len(ask.alpha)
     in_range = (

@@ -42,6 +42,7 @@ from protocols.coreset.payloads import (
     Assign,
     ClusterCosts,
     ClusterCounts,
+    ClusteringAsk,
     Compare,
     Construction,
     CostsAlone,
@@ -127,7 +128,7 @@ def _summarize(
     unit = spread(shard.coreset)[1] if how.scaled else np.ones(len(rows.features))
     least = _min_weight(ask, site)
     fixed = _min_weight_of_bundles(least, site) if own else least
-    together = fixed if own and not site.policy.trusts_center else 0
+    together = fixed if site.has_private_rows else 0
     coreset, index, n_merged, n_withheld = microaggregate(
         shard.coreset, fixed, unit, shard.movement_by_group, least, together
     )
@@ -181,7 +182,7 @@ def _own_min_weight(site: Site) -> int:
 def _min_weight_of_bundles(least: int, site: Site) -> int:
     """Return the fewest rows of a bundle: the site's own number, whatever the run asks; in a simulation perhaps 1."""
     own = _own_min_weight(site)
-    return min(least, max(own, Consents.min_weight)) if site.policy.trusts_center else own
+    return own if site.has_private_rows else min(least, max(own, Consents.min_weight))
 
 
 def _construction(ask: Construction) -> tuple[int | str, ...]:
@@ -246,7 +247,7 @@ def compare(ask: Compare, site: Site) -> CostsAlone:
         return compare_alone(rows, ask, np.random.default_rng(_first_rows(site.shard).tolist()))
 
 
-def _check_shares(ask: Assign | Compare, rows: SummarizedRows) -> None:
+def _check_shares(ask: Assign, rows: SummarizedRows) -> None:
     """Refuse shares of the points that are not those of the site's rows."""
     weights = rows.weights()
     if not ((ask.point >= 0) & (ask.center >= 0) & (ask.center < len(ask.centers))).all():
@@ -282,7 +283,7 @@ def refine(ask: Refine, site: Site) -> Moments:
     rows = _rows(ask, site)
     _check_plain(ask.plain)
     limit = site.policy.private_limit
-    if site.commitments.count("moves", 1) > MOST_MOVES or len(ask.shifts) > limit(MOST_MOVED_TABLES):
+    if site.commitments.count("moves", 1) > limit(MOST_MOVES) or len(ask.shifts) > limit(MOST_MOVED_TABLES):
         raise SiteFault(Fault.MALFORMED_ASK, "more sets of centers than this site answers")
     _check_tables(ask, rows, site)
     with single_threaded():
@@ -343,12 +344,12 @@ def _check_tables(ask: Price, rows: SummarizedRows, site: Site) -> None:
         k > limit(MOST_PRICED)
         or k * _min_weight(ask, site) > limit(len(rows.point))
         or len(ask.shifts) > limit(MOST_TABLES)
-        or site.commitments.count("tables", len(ask.shifts)) > MOST_TABLES_OF_A_RUN
+        or site.commitments.count("tables", len(ask.shifts)) > limit(MOST_TABLES_OF_A_RUN)
     ):
         raise SiteFault(Fault.MALFORMED_ASK, "more centers or tables of prices than this site answers")
 
 
-def _rows(ask: Assign | Compare | Price | Settle, site: Site) -> SummarizedRows:
+def _rows(ask: ClusteringAsk, site: Site) -> SummarizedRows:
     """Return the site's rows with the point of each; compute the points again if the memory has lost them."""
     shard: GroupedRows = site.shard
     if ask.centers.shape[1] != len(shard.features) or not len(ask.centers) or not ask.groups:

@@ -1,4 +1,4 @@
-"""What holds for every protocol of a site's table: what was prepared, and what to look at."""
+"""Notes on a site's table for every protocol: what the preparation does, and what a person should look at."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from clients.data.table import DataError
 
 
 class Advice(NamedTuple):
-    """What the preparation does to a site's table, and what a person should look at.
+    """Notes on a site's table.
 
     Attributes
     ----------
     prepared : list of str
-        What is done, with counts.
+        Steps of the preparation, with counts.
     empty : list of str
         As of `PreparedTable`.
     warnings : list of str
-        Sentences on the table as it was read.
+        Sentences on the table before preparation.
     cautions : list of str
-        Those of the warnings that may change a decision.
+        The warnings that may change a decision.
     """
 
     prepared: list[str]
@@ -33,7 +33,7 @@ class Advice(NamedTuple):
 
 
 def advice_of(config: Mapping[str, object]) -> Advice:
-    """Read a site's table and look at it; nothing is said of labels, or of rows in pieces.
+    """Read a site's table and inspect it. There is no advice on labels, or on rows in blocks.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def advice_of(config: Mapping[str, object]) -> Advice:
 
 
 def advice_lines(config: Mapping[str, object]) -> list[str]:
-    """Return the advice as lines of `consilience check`; empty if there is nothing."""
+    """Return the advice as lines of `consilience check`; empty without advice."""
     prepared, empty, warnings, _ = advice_of(config)
     done = [*prepared, *empty_columns(empty)]
     lines = ["", "Prepared at this site", *(f"  {note}" for note in done)] if done else []

@@ -26,18 +26,17 @@ _HEAD_ROWS = 200
 
 _Names = Sequence[str]
 _Read = Callable[[_Names | None, _Names], Iterator[Table]]
-"""Yields all rows, given names of columns to be read as numbers if they are (None: all), and of columns to be read as
-text."""
+"""Yields all rows, given names of columns to read as numbers where possible (None: all), and as text."""
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """A site's own data, which can be read any number of times.
+    """A site's own data in blocks, which can be read any number of times.
 
     Attributes
     ----------
     schema : Table
-        All columns, in the type that each has in the first block, without rows.
+        All columns without rows, with the types of the first block.
     read : Callable
         Reads the rows, for `tables`.
     """
@@ -51,26 +50,26 @@ class Blocks:
         Parameters
         ----------
         numbers, text : sequence of str
-            Names of the wanted columns, each in one of the two. In a CSV file, which has no types, a column of `text`
-            holds its cells as they stand (``007``). A column of `numbers` holds numbers in every block in which all
-            cells are numbers, else text. A block of empty cells only is NaN in either.
+            Names of the wanted columns, each in one of the two. In a CSV file, which has no types, columns of `text`
+            hold their cells verbatim (``007``). Columns of `numbers` hold numbers in every block in which all cells are
+            numbers, else text. A block of empty cells is NaN in both.
 
         Yields
         ------
         Table
-            Of `BLOCK_ROWS` rows at most, in the order of the source; messages about a row name its line or number in
-            the source.
+            The next `BLOCK_ROWS` rows at most, in the order of the source; messages about a row have its line or number
+            in the source.
 
         Raises
         ------
         DataError
-            Where the next rows cannot be read; an error inside the site's function is its ``__cause__``.
+            If the next rows cannot be read; an error inside the site's function is its ``__cause__``.
         """
         return _two_rows(self.schema.source, self.read(numbers, text))
 
 
 def open_blocks(config: Mapping[str, object]) -> Blocks:
-    r"""Return a site's own data, of which only the first block has been read.
+    r"""Open a site's own data, and read the first block.
 
     One block of a CSV or Parquet file is in memory at a time, whatever the size of the file. An NPZ file is read as a
     whole in every pass.
@@ -79,13 +78,13 @@ def open_blocks(config: Mapping[str, object]) -> Blocks:
     ----------
     config : Mapping
         Run configuration overridden by the node configuration. ``data`` as for `clients.data.load`; a function may also
-        return an iterable of tables, mappings or frames, all of the same columns, such as a generator. It is then
-        called anew for every pass. An answer in one piece is kept.
+        return an iterable of tables, mappings or frames with the same columns, such as a generator. It is then called
+        anew for every pass; a single table is kept.
 
     Raises
     ------
     DataError
-        As `clients.data.load`, as far as the first block shows it.
+        As `clients.data.load`, for errors in the first block.
 
     Examples
     --------
@@ -124,7 +123,7 @@ def read_head(path: str | Path) -> Table:
     Raises
     ------
     DataError
-        As `clients.data.read_table`, as far as these rows show it.
+        As `clients.data.read_table`, for errors in these rows.
     """
     path = data_file(path)
     name = path.name.lower()

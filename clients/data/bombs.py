@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
 _LARGEST_RATIO = 100
-"""Times its own size that a file may take when it is unpacked; compression of real data stays far below."""
+"""Largest ratio of a file's unpacked size to its own; compression of real data stays far below."""
 _ANY_SIZE = 10**8
-"""Bytes that any file may take when it is unpacked."""
+"""Unpacked bytes that every file may have."""
 _CELL_BYTES = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}
 """Bytes of a cell of a Parquet file in memory, by its type; 8 where a type is not named."""
 
 
 def refuse_bomb(path: Path, size: int) -> None:
-    """Refuse a file that unpacks to more bytes than it could hold of data.
+    """Refuse a file that unpacks to more bytes than real data of its size.
 
     Raises
     ------
@@ -58,17 +58,17 @@ def parquet_bytes(file: ParquetFile) -> int:
 
 
 class GzipText(gzip.GzipFile):
-    """A compressed text, which is refused if it says that it is too large, and when it turns out to be.
+    """A compressed text, which is refused if its declared or its actual size is too large.
 
     Parameters
     ----------
     path : Path
-        Its file.
+        The compressed file.
 
     Raises
     ------
     DataError
-        As `refuse_bomb`; also while it is read, since only the size of its last part, modulo 4 GiB, stands in the file.
+        As `refuse_bomb`, also during reading: the file declares only the size of its last part, modulo 4 GiB.
     """
 
     def __init__(self, path: Path) -> None:
@@ -79,7 +79,7 @@ class GzipText(gzip.GzipFile):
             refuse_bomb(path, int.from_bytes(file.read(), "little"))
 
     def read1(self, size: int = -1) -> bytes:
-        """Return the next bytes; text is read in this way."""
+        """Return the next bytes, as a reader of text asks for them."""
         part = super().read1(size)
         if self.tell() > self._most:
             refuse_bomb(self._path, self.tell())

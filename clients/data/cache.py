@@ -1,8 +1,8 @@
-"""A site's shard kept on its own disk: in deployment every ask is a process, and each would read the file again.
+"""A cache of a site's shards on its own disk: in deployment every ask is a process, and would read the file again.
 
-Kept shards lie in ``shard-cache`` in the site's own directory and hold what the protocol uses of the source, nothing
-else. A kept shard is used as long as the source, the settings by which it was read, and our code are the same. Else, or
-if it is damaged, the source is read again. No failure of the cache stops a site from answering.
+Shards lie in ``shard-cache`` in the site's own directory and hold only the data that the protocol uses. A shard is used
+as long as the source, the settings by which it was read, and the code are the same. Else, or if it is damaged, the
+source is read again. No failure of the cache stops a site from answering.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from types import ModuleType
 from typing import Any, Self, TypeVar
 
 from clients.data.shard_files import StoredError, Writer, read_about, read_shard
+from common.files import file_state
 from protocols import registry
 
 logger = logging.getLogger("flwr")
@@ -34,13 +35,13 @@ FOLDER = "shard-cache"
 FORMAT = 2
 """Version of the layout."""
 MOST_KEPT = 4
-"""Most shards of one protocol that are kept, of different settings or sources."""
+"""Most shards of one protocol, of different settings or sources."""
 SETTLED_NS = 2 * 10**9
-"""A shard is kept if its source has not changed for so many nanoseconds: two changes in one tick look like one."""
+"""Nanoseconds since the source's last change before a shard is kept: two changes in one tick look like one."""
 
 _WRITING = ".writing-"
 _ABANDONED = 3600.0
-"""Seconds after which a folder that is being written counts as left behind."""
+"""Seconds after which an unfinished folder counts as abandoned."""
 
 
 class ObservedConfig(Mapping[str, Any]):
@@ -49,9 +50,9 @@ class ObservedConfig(Mapping[str, Any]):
     Attributes
     ----------
     used : dict
-        Value by key that was read.
+        Values by key that were read.
     absent : set of str
-        Keys that were looked for and are not set.
+        Keys that were looked up and are not set.
 
     Examples
     --------
@@ -90,7 +91,7 @@ class ShardCache:
     directory : Path
         The site's own.
     protocol : str
-        Whose shards.
+        Name of the protocol.
     source : Path
         The site's file.
     """
@@ -99,7 +100,7 @@ class ShardCache:
         self.folder = directory / FOLDER
         self._protocol = protocol
         self._source = source.absolute()
-        self._state = _state(self._source)
+        self._state = file_state(self._source)
 
     @property
     def room(self) -> ModuleType:
@@ -107,9 +108,9 @@ class ShardCache:
         return registry.room(self._protocol, "shard")
 
     def load(self, config: Mapping[str, Any]) -> Any | None:
-        """Return the shard that is kept for these settings; None if there is none that can be read.
+        """Return the shard of these settings; None if there is none, or it cannot be read.
 
-        In the latter case, shards of a former state of the source are deleted.
+        In that case, shards of a former state of the source are deleted.
         """
         for entry in self._entries():
             try:
@@ -130,7 +131,7 @@ class ShardCache:
         shard : object
             The shard that was read.
         config : ObservedConfig
-            The configuration by which it was read.
+            The configuration with which it was read.
         """
         if not self._state or time.time_ns() - max(self._state[:2]) < SETTLED_NS:
             return shard
@@ -150,22 +151,16 @@ class ShardCache:
         return shard
 
     def take(self, folder: Path, about: Mapping[str, Any]) -> None:
-        """Give a folder that holds a whole shard its final name.
-
-        Raises
-        ------
-        OSError
-            If that cannot be done.
-        """
+        """Give the folder of a complete shard its final name; an `OSError` if that fails."""
         name = f"{self._protocol}-{zlib.crc32(json.dumps(about).encode()):08x}"
         folder.rename(self.folder / name)
 
     def has_changed(self) -> bool:
-        """Whether the source is no longer as it was when this object was made."""
-        return _state(self._source) != self._state
+        """Whether the source has changed since this object was made."""
+        return file_state(self._source) != self._state
 
     def delete_stale(self) -> None:
-        """Delete shards of a former state of the source, and the oldest of too many: removed rows must not stay."""
+        """Delete shards of a former state of the source, whose rows may have been removed, and the oldest ones."""
         current = 0
         for entry in self._entries():
             try:
@@ -178,7 +173,7 @@ class ShardCache:
                 shutil.rmtree(entry, ignore_errors=True)
 
     def _entries(self) -> list[Path]:
-        """Return the folders of kept shards, the newest first."""
+        """Return the shards' folders, the newest first."""
         with contextlib.suppress(OSError):
             dated = [(entry.stat().st_mtime_ns, entry) for entry in self.folder.glob(f"{self._protocol}-*")]
             return [entry for _, entry in sorted(dated, reverse=True)]
@@ -193,7 +188,7 @@ class ShardCache:
 
 
 def delete_shards(directory: Path) -> None:
-    """Delete all shards that a site keeps in its own directory."""
+    """Delete all shards in a site's own directory."""
     shutil.rmtree(directory / FOLDER, ignore_errors=True)
 
 
@@ -203,16 +198,16 @@ class Entry:
     Parameters
     ----------
     cache : ShardCache
-        Where it is.
+        The cache.
     about : Mapping
-        The state of the source, and the settings by which it is read.
+        The state of the source, and the settings with which it is read.
     """
 
     def __init__(self, cache: ShardCache, about: Mapping[str, Any]) -> None:
         self._cache, self._about = cache, about
 
     def load(self) -> Any | None:
-        """Return the shard if it has been kept meanwhile, else None."""
+        """Return the shard if another process has kept it meanwhile, else None."""
         return self._cache.load(self._about["used"])
 
     def attempt(self) -> Attempt:
@@ -221,16 +216,16 @@ class Entry:
 
 
 class Attempt:
-    """A shard being written, in a folder without its final name; after the first failure nothing more is tried.
+    """An attempt to write a shard, into a folder with a temporary name; it ends with the first failure.
 
-    A context manager: on leaving, a folder that has not got its final name is deleted.
+    A context manager, which deletes a folder without its final name.
 
     Attributes
     ----------
     writer : Writer
-        Of the folder; there is none if the folder could not be made.
+        Writer of the folder; not set if the folder could not be made.
     failed : bool
-        Whether something has failed.
+        Whether the attempt has failed.
     """
 
     writer: Writer
@@ -252,7 +247,7 @@ class Attempt:
         self.writer = Writer(self._folder, self._cache.room)
 
     def to(self, action: Callable[[], T]) -> T | None:
-        """Do something that may fail: a full disk must not keep a site from answering."""
+        """Do a step unless one has failed; note a failure, since a full disk must not keep a site from answering."""
         if self.failed:
             return None
         try:
@@ -263,7 +258,7 @@ class Attempt:
             return None
 
     def conclude(self, describe: Callable[[], Any]) -> None:
-        """Write what describes the shard, and give its folder the final name unless the source has changed meanwhile.
+        """Write the shard's description, and give its folder the final name unless the source has changed meanwhile.
 
         Parameters
         ----------
@@ -287,24 +282,15 @@ class Attempt:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _state(source: Path) -> list[int]:
-    """Return the numbers by which a changed file is recognized; none if there is no file."""
-    try:
-        status = source.stat()
-    except OSError:
-        return []
-    return [status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino]
-
-
 def _has_settings(config: Mapping[str, Any], about: Mapping[str, Any]) -> bool:
-    """Whether the settings by which a shard was read are the same now; 1 is neither 1.0 nor true."""
+    """Whether the settings with which a shard was read are the same now; 1 is neither 1.0 nor true."""
     same = all(key in config and repr(config[key]) == repr(value) for key, value in about["used"].items())
     return same and not any(key in config for key in about["absent"])
 
 
 @cache
 def _checksum_of_code(package: Path) -> int:
-    """Return the checksum of all code that reads data, a protocol's own package included, and of the versions used."""
+    """Return a checksum of all code that reads data, the protocol's own package included, and of library versions."""
     versions = [f"{name} {_version(name)}" for name in ("numpy", "pandas", "pyarrow")]
     checksum = zlib.crc32(f"{sys.version_info} {versions}".encode())
     home = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""Columns of several sites' files: whether each file has what the protocol needs, and what differs between them."""
+"""Columns of several sites' files: a check that each file has the needed columns, and that all have the same."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read_all(values: Mapping[str, S], read: Callable[[S], T], sources: Mapping[s
 
 
 def one_error(errors: Mapping[str, DataError], sources: Mapping[str, str]) -> DataError:
-    """Return one error for those of several tables or files, by name; a message may begin with its source."""
+    """Join the errors of several tables or files, by name; a message may begin with its source."""
     first = next(iter(errors.values()))
     if len(errors) == 1:
         return first
@@ -70,14 +70,14 @@ def _first(messages: Sequence[str]) -> str:
 
 
 def check_alike(tables: Tables, used: Callable[[Table], Iterable[str]]) -> None:
-    """Refuse tables from which a protocol would use columns of different names.
+    """Refuse tables whose used columns have different names.
 
     Parameters
     ----------
     tables : Mapping[str, Table]
         By name.
     used : Callable
-        Names of a table's columns that all tables must have.
+        Returns the names of a table's columns that all tables must have.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def check_alike(tables: Tables, used: Callable[[Table], Iterable[str]]) -> None:
 
 
 def _difference(table: Table, own: Sequence[str], common: Sequence[str], example: Table) -> str:
-    """Return how the columns of a table differ from those that most tables have, such as `example`."""
+    """Describe how a table's columns differ from the common ones, which `example` has."""
     lacking = [name for name in common if name not in own]
     further = [name for name in own if name not in common]
     for name in lacking:
@@ -125,7 +125,7 @@ def _difference(table: Table, own: Sequence[str], common: Sequence[str], example
 
 
 def unused_columns(tables: Tables, config: Mapping[str, Any]) -> list[str]:
-    """Say which columns a protocol that uses all columns of numbers does not use, since they hold none.
+    """Return a line on the columns without numbers, which a protocol of all columns of numbers does not use.
 
     Examples
     --------
@@ -150,12 +150,12 @@ def unused_columns(tables: Tables, config: Mapping[str, Any]) -> list[str]:
 def check_sites(sites: SimulatedSites, check: Callable[[Tables], None]) -> None:
     """Check the columns of simulated sites by the first rows of their files, or by all rows of tables given in Python.
 
-    A site's own function is not called here, since it may take long: the sites call it.
+    A site's own function may take long, and is not called here but by the sites.
 
     Parameters
     ----------
     sites : SimulatedSites
-        Where the data are.
+        The sites.
     check : Callable
         Raises a `DataError` for tables that cannot be used together.
 

@@ -65,9 +65,9 @@ class CsvFile:
     Parameters
     ----------
     path : Path
-        Its name in messages.
+        Name of the file in messages.
     stream : binary file
-        Its content.
+        Content of the file.
 
     Raises
     ------
@@ -78,7 +78,7 @@ class CsvFile:
     def __init__(self, path: Path, stream: BinaryIO | gzip.GzipFile) -> None:
         self._path = path
         self._text = io.StringIO()
-        # Held here: if only the records held it, their end would close the stream under its owner.
+        # This reference keeps the stream open for its owner after the records have ended.
         self._lines = io.TextIOWrapper(stream, "utf-8-sig", newline="")
         with self._proper():
             first = self._lines.readline()
@@ -123,11 +123,11 @@ class CsvFile:
         Parameters
         ----------
         part : CsvPart
-            Of this file.
+            A part of this file.
         numbers : sequence of str or None
-            Columns to be read as numbers if they are. None: all columns, those of codes (``0012``) as text.
+            Columns to read as numbers where possible; None: all columns, those of codes (``0012``) as text.
         text : sequence of str
-            Columns to be read as text whatever they hold.
+            Columns to read as text.
 
         Raises
         ------
@@ -160,7 +160,7 @@ class CsvFile:
         return {name: columns[name] for name in self.header if name in columns}
 
     def _copy_lines(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield lines, and keep them: pandas reads the very lines that the records were checked from."""
+        """Yield lines, and keep a copy for pandas, which then parses the same lines that were checked."""
         for line in lines:
             self._text.write(line)
             yield line
@@ -190,7 +190,7 @@ class CsvFile:
 
 
 def _separator_of(header: str) -> str:
-    """Return what separates the cells of a header: a comma, unless semicolons or tabs alone do.
+    """Return the separator of a header's cells: a comma, unless only semicolons or tabs occur.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Entities of a site's table: their names as text, and the secret by which the sites hash these names."""
+"""Entities of a site's table: their names as text, and the secret with which sites hash these names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXACT = 2.0**53  # from here on neighboring whole numbers are one float64
 
 
 def configured_secret(config: Mapping[str, object]) -> bytes:
-    """Return the secret in the file that ``align-key-file`` names; nothing if it names none.
+    """Return the secret in the file of ``align-key-file``; empty if the key is not set.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def entity_names(table: Table, column: str) -> tuple[Shaped[np.ndarray, "n"], st
     Raises
     ------
     DataError
-        For the first row that has no name, a number that cannot be a name, or the name of an earlier row.
+        For the first row without a name, with a number that cannot be a name, or with the name of an earlier row.
 
     Examples
     --------

@@ -34,20 +34,19 @@ def read_table(
 ) -> Table:
     r"""Return the table in a site's file.
 
-    CSV (``.csv``, ``.csv.gz``) is UTF-8 with a header, separated by commas; or by semicolons or tabs, if the header has
-    more of these, and then numbers may have decimal commas. Only an empty cell is missing: ``None``,
-    ``NA`` and ``?`` are text. A column with zero-led whole numbers (``0012``) is text: codes, not quantities. NPZ
-    holds arrays of equal length by name; a two-dimensional array ``x`` becomes the columns ``x_0``, ``x_1``, ...
+    CSV (``.csv``, ``.csv.gz``) is UTF-8 with a header. Cells are separated by commas; or by semicolons or tabs, if the
+    header has no commas, and then numbers may have decimal commas. Only an empty cell is missing: ``None``, ``NA`` and
+    ``?`` are text. A column with leading zeros (``0012``) is text: codes, not quantities. NPZ holds arrays of equal
+    length by name; a two-dimensional array ``x`` becomes the columns ``x_0``, ``x_1``, ...
 
     Parameters
     ----------
     path : str or Path
-        Of the file.
+        Path of the file.
     own : bool
-        Whether these are a site's own rows, of which there must be two at least.
+        Whether these are a site's own rows, which must be two at least.
     text : sequence of str
-        Names or globs of columns of a CSV file that are read as text whatever they hold; those that match no column are
-        ignored.
+        Names or globs of columns of a CSV file to read as text; those that match no column are ignored.
 
     Raises
     ------
@@ -88,7 +87,7 @@ def data_file(path: str | Path) -> Path:
 
 
 def site_name(path: str | Path) -> str:
-    """Return the name of the site whose file this is: the file's name without its ending (``.csv.gz`` is one ending).
+    """Return the name of a file's site: the file's name without its ending (``.csv.gz`` is one ending).
 
     Examples
     --------
@@ -101,7 +100,7 @@ def site_name(path: str | Path) -> str:
 
 
 def numbered_site(place: int, n_sites: int) -> str:
-    """Return the name of a simulated site without a file: ``site-NUMBER``, with as many digits as the largest needs.
+    """Return the name of a simulated site without a file: ``site-NUMBER``, with leading zeros.
 
     Examples
     --------
@@ -112,12 +111,12 @@ def numbered_site(place: int, n_sites: int) -> str:
 
 
 def site_files(folder: str | Path) -> list[Path]:
-    """Return the sites' files of a simulation, sorted by name; names that start with ``_`` or ``.`` are no site's.
+    """Return the sites' files of a simulation, sorted by name, without those whose names start with ``_`` or ``.``.
 
     Raises
     ------
     DataError
-        If `folder` is no folder, holds no site's file, or holds two files whose sites would have the same name.
+        If `folder` is no folder, holds no site's file, or holds two files of sites of the same name.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Fingerprint of a site's data file: hashes of its rows, whatever their order, the file's name or its format.
+"""Fingerprint of a site's data file: hashes of its rows, independent of their order and of the file's name and format.
 
-A row is known by the hash of all its cells. If the site names an `id` column, a row is known by the hash of its cell in
-that column: an entity stays the same when its other cells change.
+The hash of a row is that of all its cells. If the site names an `id` column, it is the hash of the cell in that column,
+so that an entity stays the same when its other cells change.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clients.data.blocks import open_blocks
 from clients.data.table import Table, setting
 
 MOST_KEPT = 2**16
-"""Most hashes by which files are compared: the smallest ones, a fair sample of a large file."""
+"""Number of smallest hashes that represent a file: a fair sample of a large one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Fingerprint:
     Attributes
     ----------
     digest : str
-        Of all rows; their order does not matter.
+        Digest of all rows in any order.
     n_rows : int
         Number of rows.
     rows : ndarray
@@ -39,7 +39,7 @@ class Fingerprint:
     rows: UInt64[np.ndarray, "k"]
 
     def new_rows(self, known: UInt64[np.ndarray, "l"]) -> int:
-        """Return how many rows are not among the known ones; estimated where there are more than `MOST_KEPT`.
+        """Return the number of rows that are not among the known ones; an estimate for more than `MOST_KEPT` rows.
 
         Examples
         --------
@@ -54,7 +54,7 @@ class Fingerprint:
         return int(share * len(compared)) if len(compared) == self.n_rows else round(share * self.n_rows)
 
     def rows_changed(self, before: Fingerprint) -> int:
-        """Return how many rows are new since an earlier state, or gone; of more than `MOST_KEPT`, an estimate.
+        """Return the number of rows that are new since an earlier state, or gone; an estimate for large files.
 
         Examples
         --------
@@ -78,7 +78,7 @@ def fingerprint(config: Mapping[str, object]) -> Fingerprint:
     Parameters
     ----------
     config : Mapping
-        With the file's path in ``data``, and ``id``, if the site names such a column.
+        Configuration with the file's path in ``data``, and perhaps ``id``.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def smallest(*hashes: UInt64[np.ndarray, "_"]) -> UInt64[np.ndarray, "k"]:
 
 
 def _row_hashes(table: Table, names: list[str], *, named: bool) -> UInt64[np.ndarray, "n"]:
-    """Return a hash of each row. The order of the columns does not matter; `named`: nor does the one column's name."""
+    """Return a hash of each row, for any order of the columns; with `named`, for any name of the single column."""
     total = np.zeros(table.n, np.uint64)
     for name in names:
         origin = b"" if named else name.encode(errors="surrogatepass")
@@ -120,7 +120,7 @@ def _row_hashes(table: Table, names: list[str], *, named: bool) -> UInt64[np.nda
 
 
 def _cell_hashes(cells: Shaped[np.ndarray, "n"]) -> UInt64[np.ndarray, "n"]:
-    """Return a hash of each cell; a number has the same one as text, with or without decimals."""
+    """Return a hash of each cell; a number and its text have the same hash, with or without decimals."""
     import pandas as pd
 
     if cells.dtype != object:
@@ -140,7 +140,7 @@ def _number_hashes(numbers: Shaped[np.ndarray, "n"]) -> UInt64[np.ndarray, "n"]:
 
 
 def _mix_bits(words: UInt64[np.ndarray, "n"]) -> UInt64[np.ndarray, "n"]:
-    """Return 64-bit words each of whose bits depends on all bits of its word (Steele, Lea and Flood 2014, SplitMix)."""
+    """Mix the bits of each 64-bit word: every bit then depends on all (Steele, Lea and Flood 2014, SplitMix)."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
     mixed: UInt64[np.ndarray, "n"] = words ^ (words >> np.uint64(31))

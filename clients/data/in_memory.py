@@ -1,4 +1,4 @@
-"""Data given in Python: tables in this process, under a name that is a digest of what they hold.
+"""Data given in Python: tables in this process, under a name that is a digest of their content.
 
 ``data`` is then set to the function ``clients.data.in_memory:held.TOKEN``. Equal tables have the same name, so that a
 run can be resumed with the same data.
@@ -48,12 +48,12 @@ class HeldTables:
         self.token = "t" + "".join(f"{word:08x}" for word in words[:4])
 
     def __call__(self, place: Any = 0, n_sites: int = 1) -> Table:
-        """Return the table of the site at a place; a single table is returned for every place."""
+        """Return the table of the site at a place; every place has a single table."""
         return self.tables[self.sites[place if len(self.sites) > 1 else 0]]
 
     @property
     def reference(self) -> str:
-        """What ``data`` is set to."""
+        """Value of ``data`` for these tables."""
         return f"{GIVEN_IN_PYTHON}{self.token}"
 
 
@@ -79,7 +79,7 @@ held = _TableRegistry()
 
 
 def hold(tables: Mapping[str, Table]) -> HeldTables:
-    """Hold tables for as long as somebody keeps what this returns.
+    """Hold tables as long as the returned object lives.
 
     Examples
     --------
@@ -93,16 +93,16 @@ def hold(tables: Mapping[str, Table]) -> HeldTables:
 
 
 def table_of_frame(name: str, frame: pd.DataFrame, *, whole: bool = True) -> Table:
-    """Return a DataFrame as a table of its own memory; a named index is a column like others, as in a Parquet file.
+    """Copy a DataFrame into a table; a named index becomes a column, as in a Parquet file.
 
     Parameters
     ----------
     name : str
-        Whose rows they are, for messages.
+        Name of the table in messages.
     frame : pandas.DataFrame
         The rows.
     whole : bool
-        Whether there must be two rows at least.
+        Whether two rows are required.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def table_of_frame(name: str, frame: pd.DataFrame, *, whole: bool = True) -> Tab
 
 
 def export() -> list[HeldTables]:
-    """Return all tables that this process holds, for `adopt` in another process; they can be pickled."""
+    """Return all tables of this process, which can be pickled, for `adopt` in another process."""
     return list(held.by_token.values())
 
 
@@ -125,7 +125,7 @@ _adopted: list[HeldTables] = []
 
 
 def adopt(tables: list[HeldTables]) -> None:
-    """Hold the tables that another process exported, as long as this process lives."""
+    """Hold tables that another process exported, as long as this process lives."""
     for each in tables:
         held.by_token[each.token] = each
         _adopted.append(each)

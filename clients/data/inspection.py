@@ -1,4 +1,4 @@
-"""What a person should know about a table before a run: columns that mislead a model, or that it would not use."""
+"""Warnings about a table before a run: columns that mislead a model, or that it would not use."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from clients.data.table import Table, setting
 from common.grouping import list_names
 
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|uuid|mrn|nr|no|number|key|code|subject|patient|person)#?$", re.IGNORECASE)
-"""Names of columns that say who a row is about."""
+"""Names of columns that identify rows."""
 _PERSON = re.compile(
     r"(^|[_\W])(patient|person|subject|customer|client|user|member)([_\W]?(id|nr|no|number))?#?$", re.I
 )
 _FEWEST_IN_CATEGORY = 5
 _COPY = 0.9999
-"""Correlation with the target from which on a column is nearly a copy of it."""
+"""Correlation with the target above which a column is nearly a copy of it."""
 _MOST = 6
 """Most names in a line."""
 
 
 def warnings_about(table: Table, config: Mapping[str, object]) -> list[str]:
-    r"""Return sentences on a site's table, as it was read.
+    r"""Return warnings about a site's table.
 
     Parameters
     ----------
     table : Table
-        The site's own, without preparation.
+        The table before preparation.
     config : Mapping
         Run or node configuration, which names the columns with a role.
 
@@ -62,7 +62,7 @@ def warnings_about(table: Table, config: Mapping[str, object]) -> list[str]:
 
 
 def cautions(table: Table, config: Mapping[str, object]) -> list[str]:
-    """Return the sentences of `warnings_about` that may change a decision: what makes errors look too small.
+    """Return the warnings of columns and rows that make errors look too small.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def cautions(table: Table, config: Mapping[str, object]) -> list[str]:
 
 
 def _content(table: Table, config: Mapping[str, object]) -> dict[str, Cells]:
-    """Return the columns that a protocol may use: without a role, and among `features` where that is set."""
+    """Return the columns that a protocol may use: without a role, and among `features` if that is set."""
     roles = {setting(config, key) for key in ("target", "id", "truth", "group")}
     roles |= set(split_patterns(setting(config, "sensitive")))
     features = split_patterns(setting(config, "features"))
@@ -117,7 +117,7 @@ def misleading(table: Table, config: Mapping[str, object]) -> dict[str, str]:
 def suggested_categories(tables: list[Table], config: Mapping[str, object]) -> str:
     """Return the setting ``categories`` that fits text columns of these tables; empty if there are none.
 
-    A value stands there if it has five rows at some site; the others share a column.
+    A value is named if it has five rows at some site; all others share a column.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def suggested_categories(tables: list[Table], config: Mapping[str, object]) -> s
 
 
 def _is_category(table: Table, name: str) -> bool:
-    """Whether a column is text that is no number, of which values repeat."""
+    """Whether a column holds text other than numbers, with repeated values."""
     cells = table.columns[name]
     if cells.dtype != object or numbers_of(cells) is not None:
         return False
@@ -150,7 +150,7 @@ def _is_category(table: Table, name: str) -> bool:
 
 
 def _text_columns(table: Table, texts: Mapping[str, np.ndarray], missing: str) -> Iterator[str]:
-    """Say which columns of text are not used, and what would use them."""
+    """Yield warnings about unused columns of text, and the settings that would use them."""
     for name, cells in texts.items():
         numbers = numbers_of(cells)
         if numbers is not None and missing == "refuse":
@@ -211,7 +211,7 @@ def _correlation(a: Float64[np.ndarray, "n"], b: Float64[np.ndarray, "n"]) -> fl
 
 
 def _idle(numbers: Mapping[str, Float64[np.ndarray, "n"]]) -> Iterator[str]:
-    """Say which columns are constant, or the same as another one."""
+    """Yield warnings about columns that are constant, or the same as another."""
     varying = {}
     for name, cells in numbers.items():
         known = cells[np.isfinite(cells)]
@@ -230,7 +230,7 @@ def _idle(numbers: Mapping[str, Float64[np.ndarray, "n"]]) -> Iterator[str]:
 
 
 def _persons(table: Table, config: Mapping[str, object]) -> Iterator[str]:
-    """Say where rows seem to be about the same persons again, if an outcome is to be predicted."""
+    """Yield warnings about columns of persons with several rows, if the run predicts an outcome."""
     if not setting(config, "target"):
         return
     for name in table.columns:
@@ -246,7 +246,7 @@ def _persons(table: Table, config: Mapping[str, object]) -> Iterator[str]:
 
 
 def person_column(tables: Sequence[Table]) -> str:
-    """Return the column that seems to say whom rows are about, if some table has several of one; empty without one.
+    """Return the column that seems to name persons, some of them in several rows; empty without one.
 
     Examples
     --------
@@ -262,7 +262,7 @@ def person_column(tables: Sequence[Table]) -> str:
 
 
 def unlike_values(tables: Mapping[str, Table], config: Mapping[str, object]) -> Iterator[str]:
-    """Say which categories two sites write in other words: they have no value in common.
+    """Yield warnings about categories for which two sites have no value in common.
 
     Examples
     --------

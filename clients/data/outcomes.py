@@ -1,4 +1,4 @@
-"""The outcomes that a fusion center holds, from its own files."""
+"""Outcomes in the fusion center's own files."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class CenterOutcomes(NamedTuple):
     Attributes
     ----------
     y : ndarray
-        ``(n,)`` finite outcomes, or places of `classes`; NaN where an outcome is to be predicted and is not known.
+        ``(n,)`` finite outcomes, or places of `classes`; NaN for an unknown outcome to predict.
     entity : ndarray or None
-        ``(n,)`` names of the entities as text, each once; None: entities go by their row.
+        ``(n,)`` names of the entities as text, each once; None: entities are matched by row.
     n_test : int
-        Number of test rows, which are the last; nothing is learned from them.
+        Number of test rows, which come last and are not learned from.
     entity_kind : str
-        ``number`` or ``text``: what the column of names holds; empty without one.
+        Content of the column of names, ``number`` or ``text``; empty without one.
     person : ndarray or None
-        ``(n,)`` persons that the entities belong to, if ``group`` names their column.
+        ``(n,)`` person of each entity, if ``group`` names their column.
     classes : tuple of str
         Names of the classes, in order; empty for amounts.
     """
@@ -50,29 +50,27 @@ class CenterOutcomes(NamedTuple):
 def center_outcomes(
     config: Mapping[str, object], *, by_row: bool, tasks: Collection[str] = ("regression",), known: Sequence[str] = ()
 ) -> CenterOutcomes | None:
-    """Return the outcomes in the center's own files; None where it has no file.
+    """Return the outcomes in the center's own files; None if it has no file.
 
     Parameters
     ----------
     config : Mapping
         Run configuration. ``labels`` is a CSV, Parquet or NPZ file, ``test`` one of test rows. In a simulation on own
-        data, the files ``_labels`` and ``_test`` in the folder ``data`` take their place if they are not set.
-        ``target`` and ``id`` name the columns of outcomes and of entities' names (without ``id`` entities go by
-        their row). ``from``: nothing is learned, so outcomes may be empty, and the column may be missing, since
-        `target` is that of the run which has learned.
-
+        data, their defaults are the files ``_labels`` and ``_test`` in the folder ``data``. ``target`` and ``id`` name
+        the columns of outcomes and of entities' names (without ``id`` entities are matched by row). With ``from``,
+        nothing is learned: outcomes may be empty, and the column may be missing.
     by_row : bool
-        Whether entities go by their row even where ``id`` names a column.
+        Whether entities are matched by row even if ``id`` names a column.
     tasks : collection of str
-        What the protocol can learn, as in `clients.data.target.read_target`.
+        Kinds of target of the protocol, as in `clients.data.target.read_target`.
     known : sequence of str
-        Classes of the run that has learned, of which outcomes of rows to predict are.
+        Classes of the earlier run, for outcomes of rows to predict.
 
     Raises
     ------
     DataError
         If a file cannot be read, or lacks the column `target` or `id`; if an outcome is empty or not a number; if an
-        entity has no name, has the name of another, or is in both files; or if there are test rows only.
+        entity has no name, has the name of another, or is in both files; or if there are only test rows.
     """
     predicting = bool(setting(config, "from"))
     labels, held_out = center_source(config, "labels"), center_source(config, "test")
@@ -116,7 +114,7 @@ class _Part:
     classes: tuple[str, ...]
 
     def in_list(self, classes: Sequence[str]) -> Float64[np.ndarray, "n"]:
-        """Return the outcomes, as places in a longer list of classes."""
+        """Return the outcomes as places in this longer list of classes."""
         if not self.classes:
             return self.y
         known = np.isfinite(self.y)
@@ -154,7 +152,7 @@ def _read(
 
 
 def _to_predict(table: Table, target: str, known: Sequence[str]) -> Target:
-    """Return the outcomes of rows to predict, NaN where they are not known."""
+    """Return the outcomes of rows to predict, NaN if unknown."""
     if not target or target not in table.columns:
         return Target(np.full(table.n, np.nan), ())
     if not known:
@@ -193,7 +191,7 @@ def _persons(parts: Sequence[_Part], config: Mapping[str, object]) -> Int64[np.n
 
 
 def _check_apart(learned: _Part, tested: _Part) -> None:
-    """Refuse two files that have an entity in common, or names of different kinds."""
+    """Refuse two files with a common entity, or with names of different kinds."""
     if learned.entity is None or tested.entity is None:
         return
     if learned.kind != tested.kind:

@@ -1,7 +1,6 @@
-"""Persons of a site's rows, as the setting ``group`` names their column: patients with several visits, for example.
+"""Persons of a site's rows, such as patients with several visits; the setting ``group`` names their column.
 
-The numbers stay at the site. They say which rows may not lie on both sides of a hold-out, and how many persons stand
-behind a statistic.
+Their numbers stay at the site. Rows of one person never lie on both sides of a hold-out, and statistics count persons.
 """
 
 from __future__ import annotations

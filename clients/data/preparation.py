@@ -1,7 +1,6 @@
-"""Preparation of a site's table before any protocol sees it: missing cells, numbers written as people write them,
-categories.
+"""Preparation of a site's table for every protocol: missing cells, numbers with units or signs, categories.
 
-Nothing happens unless a setting asks for it. What is computed from rows, such as a median, stays at the site.
+Every step needs a setting. Numbers computed from rows, such as medians, stay at the site.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from clients.data.column_selection import cell_name, split_patterns
 from clients.data.table import GLOB, UNKNOWN, DataError, Table, quote, setting
 
 SEPARATORS = {"categories": "|", "ordinal": "<"}
-"""What stands between the values of a column, by key."""
+"""Separator of a column's values, by key."""
 
 KEYS_OF_NUMBERS = ("missing", "indicators", "categories")
-"""Settings that ask for a preparation of columns of numbers, and have no meaning for labels."""
+"""Settings of the preparation of columns of numbers, without meaning for labels."""
 KEYS = (*KEYS_OF_NUMBERS, "ordinal")
-"""Settings that ask for a preparation."""
+"""Settings of the preparation."""
 MISSING = ("refuse", "drop", "impute")
 MOST_VALUES = 50
 """Most values of a category."""
@@ -34,14 +33,14 @@ REST = "*"
 
 @dataclass(frozen=True)
 class Category:
-    """A column of categories, with the values that all sites agreed on.
+    """A column of categories, with its values at all sites.
 
     Attributes
     ----------
     column : str
-        Its name.
+        Name of the column.
     values : tuple of str
-        Its values, in order; `REST` last if all others have a column of their own.
+        Its values, in order; `REST` last if all other values share a column.
     ordinal : bool
         Whether the values become 0, 1, 2, ... in one column, instead of a column each.
     """
@@ -58,9 +57,9 @@ class PreparedTable:
     Attributes
     ----------
     table : Table
-        Its columns and rows; `Table.lines` still names those of the source.
+        The prepared table; `Table.lines` still has the lines of the source.
     notes : list of str
-        What was done, with counts, for the site's own eyes.
+        Steps of the preparation, with counts, for the site's own log.
     empty : list of str
         Columns of categories that are 0 in all rows: another site may have the value.
     """
@@ -71,7 +70,7 @@ class PreparedTable:
 
 
 def is_wanted(config: Mapping[str, object], *keys: str) -> bool:
-    """Whether a setting, or one of these, asks for a preparation.
+    """Whether some setting, or one of these keys, asks for a preparation.
 
     Examples
     --------
@@ -82,28 +81,31 @@ def is_wanted(config: Mapping[str, object], *keys: str) -> bool:
 
 
 def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -> PreparedTable:
-    """Return a table with its missing cells and categories dealt with as the settings say.
+    """Prepare the missing cells and the categories of a table.
 
     Parameters
     ----------
     table : Table
-        As it was read.
+        The table before preparation.
     config : Mapping
-        Run or node configuration. ``missing``: ``refuse`` leaves all cells as they are; ``drop`` leaves out rows
-        without some number; ``impute`` fills it with the median of the site's own column. Both leave out rows without
-        an outcome, and read words for unknown values (`NA`), thousands (`1,234.5`), units (`45 y`), and yes and no as
-        numbers. ``indicators``: columns that get another one, ``NAME_missing``, which is 1 where the cell was empty: at
-        every site, so that all have the same columns. ``categories``: values of columns of text by name,
-        ``sex=f|m; ward=north|south|*``: each becomes a column of 0 and 1. ``ordinal``: the same for values in order,
-        ``grade=low<mid<high``, which become 0, 1, 2 in one column. A glob names several columns:
-        ``class_*=well<sick``.
+        Run or node configuration.
+
+        - ``missing``: ``refuse`` leaves all cells as they are; ``drop`` leaves out rows without some number; ``impute``
+          fills it with the median of the site's own column. Both leave out rows without an outcome, and read words
+          for unknown values (`NA`), thousands (`1,234.5`), units (`45 y`), and yes and no as numbers.
+        - ``indicators``: columns that get a column ``NAME_missing``, which is 1 where the cell was empty. All sites add
+          it, so that they have the same columns.
+        - ``categories``: values of columns of text, ``sex=f|m; ward=north|south|*``; each becomes a column of 0 and 1.
+        - ``ordinal``: ordered values, ``grade=low<mid<high``, which become 0, 1, 2 in one column.
+
+        A glob names several columns: ``class_*=well<sick``.
     whole : bool
-        Whether these are all rows; of the first ones, only the columns are prepared.
+        Whether these are all rows; else they are the first ones, and only the columns are prepared.
 
     Raises
     ------
     DataError
-        If a setting cannot be read, names a column that is missing, or a column has no known number at all.
+        If a setting cannot be read or names a missing column, or a column has no known number.
 
     Examples
     --------
@@ -149,16 +151,16 @@ def empty_columns(names: Sequence[str], who: str = "no row") -> list[str]:
 
 
 def prepare_new_rows(table: Table, config: Mapping[str, object], medians: Mapping[str, float]) -> Table:
-    """Return rows to predict, prepared as the rows were that a model was learned from. No row is left out.
+    """Prepare rows to predict as the model's training rows were prepared. No row is left out.
 
     Parameters
     ----------
     table : Table
-        As it was read. Columns that the settings name may be missing: what is to be predicted may need others only.
+        The rows before preparation. Columns of the settings may be missing, if the model does not need them.
     config : Mapping
-        As of `prepare`.
+        As in `prepare`.
     medians : Mapping
-        `Table.medians` of the rows that were learned from: they fill empty cells, not those of the new rows.
+        `Table.medians` of the training rows, which fill empty cells.
 
     Examples
     --------
@@ -194,19 +196,19 @@ def filled(table: Table, medians: Mapping[str, float]) -> Table:
 
 
 def _columns_of(pattern: str, table: Table) -> list[str]:
-    """Return the columns that a name or glob matches; of a name that no column has, the name."""
+    """Return the columns that a name or glob matches; the name itself if there is no such column."""
     matching = [name for name in table.columns if fnmatchcase(name, pattern)]
     return [pattern] if pattern in table.columns or not matching else matching
 
 
 def _of_columns(text: str, table: Table) -> str:
-    """Return the parts of ``categories`` or ``ordinal`` whose columns a table has."""
+    """Return the parts of ``categories`` or ``ordinal`` about columns of this table."""
     parts = [part for part in text.split(";") if _columns_of(part.partition("=")[0].strip(), table)[0] in table.columns]
     return ";".join(parts)
 
 
 def _read_numbers(table: Table, config: Mapping[str, object], categories: set[str], notes: list[str]) -> Table:
-    """Read columns of text and of truth values as numbers, where all of a column are; codes with zeros stay."""
+    """Read columns as numbers if all their cells are numbers or truth values; codes with leading zeros stay text."""
     columns = dict(table.columns)
     for name in _content_columns(table, config):
         cells = columns[name]
@@ -220,7 +222,7 @@ def _read_numbers(table: Table, config: Mapping[str, object], categories: set[st
 
 
 def _has_truth_words(cells: Cells) -> bool:
-    """Whether a column holds yes and no, or true and false: as an outcome, these are classes."""
+    """Whether a column holds yes and no, or true and false, which are classes if it is the target."""
     words = {cell.strip().lower() for cell in cells.tolist() if cell} if cells.dtype == object else set()
     return cells.dtype == np.bool_ or not words.isdisjoint(TRUTH_WORDS)
 
@@ -233,7 +235,7 @@ def _is_coded(cells: Cells) -> bool:
 
 
 def _content_columns(table: Table, config: Mapping[str, object]) -> list[str]:
-    """Return the columns that hold content: not names of rows, nor sensitive ones, nor true classes."""
+    """Return the columns other than names of rows, persons, sensitive columns and true classes."""
     patterns = [setting(config, "id"), setting(config, "truth"), setting(config, "group")]
     patterns += split_patterns(setting(config, "sensitive"))
     return [name for name in table.columns if not any(pattern and fnmatchcase(name, pattern) for pattern in patterns)]
@@ -286,9 +288,7 @@ def _complete(table: Table, config: Mapping[str, object], way: str, notes: list[
 
 
 def first_rows(table: Table, config: Mapping[str, object]) -> Table:
-    """Return the first rows of a file, prepared as far as its columns: without the rows that have no outcome.
-
-    Parameters are those of `prepare`.
+    """Prepare the columns of a file's first rows, and leave out rows without an outcome; parameters as in `prepare`.
 
     Examples
     --------
@@ -305,7 +305,7 @@ def first_rows(table: Table, config: Mapping[str, object]) -> Table:
 
 
 def _lines(table: Table, keep: Bool[np.ndarray, "n"]) -> Int64[np.ndarray, "n"] | None:
-    """Return the lines of the source in which the kept rows stand; None: as before."""
+    """Return the kept rows' lines in the source; as before if all rows are kept."""
     lines = table.lines if table.lines is not None else np.arange(table.n) + table.first_line
     return table.lines if keep.all() else lines[keep]
 

@@ -1,4 +1,4 @@
-"""Which protocol fits a folder of files, and by which settings: what each protocol's module ``fit`` answers with."""
+"""Proposals of a protocol and settings for a folder of files: what a protocol's module ``fit`` returns."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _COMMON = 0.6
 
 @dataclass(frozen=True)
 class Proposal:
-    """How a protocol would use the files.
+    """A protocol's proposal for the files.
 
     Attributes
     ----------
     fit : float
-        From 0 to 1: how much speaks for this protocol.
+        From 0 to 1: how well the protocol fits.
     why : str
-        What speaks for it, as it follows "because".
+        The reason, as text that follows "because".
     settings : Mapping[str, str]
         Settings of the run, beside protocol and data.
     left_out : Mapping[str, str]
-        Columns that are not used, and why.
+        Reasons by unused column.
     """
 
     fit: float
@@ -75,7 +75,7 @@ def target_of(tables: Tables, wanted: str, columns: Sequence[str]) -> str:
 
 
 def identifier_of(tables: Tables) -> str:
-    """Return the column by which the files name the same things: each name once, half of them in common."""
+    """Return the column that names the same entities in all files: each name once, half of them common to all."""
     first, *others = tables.values()
     for name in first.columns:
         if not all(name in table.columns for table in others):
@@ -91,7 +91,7 @@ def identifier_of(tables: Tables) -> str:
 
 
 def cleaning(tables: Tables, columns: Iterable[str], roles: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return settings that clean columns of all files, and the columns that are left out, with the reason.
+    """Return settings that clean columns of all files, and reasons by column that is left out.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def _patterns(names: Sequence[str], categories: Sequence[Category]) -> list[str]
 
 
 def has_gaps(table: Table, roles: Mapping[str, str]) -> bool:
-    """Whether some number is missing, or written as people write it."""
+    """Whether some number is missing, or written with units, signs or words."""
     for name, cells in table.columns.items():
         if name in (roles.get("id"), roles.get("sensitive"), roles.get("group")):
             continue

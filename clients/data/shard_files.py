@@ -1,7 +1,7 @@
-"""A shard on disk: a file for each array, to be mapped into memory, and a small file that describes the whole.
+"""A shard on disk: a file for each array, which can be mapped into memory, and a small file that describes the whole.
 
-What is read is what was written, bit for bit: types, shapes, the order of arrays in memory, the order of names. Every
-file has a checksum, so that a damaged one is noticed. No pickle: only the protocol's class of a shard is made again.
+A shard is read bit for bit as it was written, with types, shapes, memory order of arrays and order of names. Every file
+has a checksum that shows damage. There is no pickle: the only class that is instantiated is the protocol's shard.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _END = "\0"
 
 
 class StoredError(ValueError):
-    """A shard that cannot be stored as it is, or files that hold no shard."""
+    """Error: a shard cannot be stored as it is, or files hold no shard."""
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -40,9 +40,9 @@ class Writer:
     Parameters
     ----------
     folder : Path
-        Of the shard.
+        Folder of the shard.
     room : ModuleType
-        The protocol's module ``shard``, which has the class of its shards in its namespace.
+        The protocol's module ``shard``, whose namespace has the class of its shards.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Writer:
         Raises
         ------
         StoredError
-            If it is, or holds, something that could not be read again as it is.
+            If it is, or holds, something that cannot be stored exactly.
         """
         if type(value) in _PLAIN:
             return value
@@ -100,7 +100,7 @@ class Writer:
     def _array(self, values: np.ndarray) -> Any:
         if values.dtype == object:
             return self._texts(values)
-        # What is neither in C's nor in Fortran's order would be read back in another one, and sums rounded otherwise.
+        # An array in neither C's nor Fortran's order would be read in another order, and its sums rounded differently.
         if values.dtype.kind not in _NUMBERS or not (values.flags.c_contiguous or values.flags.f_contiguous):
             raise StoredError(f"an array of {values.dtype} with strides {values.strides} is not stored")
         name = f"{len(self._sums)}.npy"
@@ -158,21 +158,21 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def read_shard(folder: Path, about: Mapping[str, Any], room: ModuleType) -> Any:
-    """Return the shard in a folder; its arrays may be changed, which changes no file.
+    """Return the shard in a folder; changes of its arrays do not reach the files.
 
     Parameters
     ----------
     folder : Path
-        As a `Writer` had it.
+        Folder of a `Writer`.
     about : Mapping
-        As `read_about` returns it.
+        Result of `read_about`.
     room : ModuleType
-        As in `Writer`. Where the module has a ``read_shard``, that reads the value (clients/__init__.py).
+        As in `Writer`. If the module has a function ``read_shard``, that reads the value (clients/__init__.py).
 
     Raises
     ------
     StoredError
-        If a file is missing, or is not what was written.
+        If a file is missing or damaged.
     """
     try:
         for name, checksum in about["files"].items():
@@ -205,7 +205,7 @@ def _read(folder: Path, value: Any, room: ModuleType) -> Any:
 
 
 def _map_array(path: Path) -> np.ndarray:
-    """Return an array that is read from its file where it is used; changes stay in this process."""
+    """Map an array of a file into memory; changes stay in this process."""
     try:
         return np.asarray(np.load(path, mmap_mode="c", allow_pickle=False))
     except ValueError:  # an array without elements cannot be mapped

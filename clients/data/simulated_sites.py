@@ -1,4 +1,4 @@
-"""The sites of a simulation on own data: their names, and where the data of each one are."""
+"""The sites of a simulation on own data: their names, and the places of their data."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from common.data_places import is_function, is_query, paths_by_site, shown_place
 from protocols.wire.faults import usable_name
 
 ALL_SITES = "data-of-all-sites"
-"""Key of a simulated site's configuration: what ``data`` is for all sites together."""
+"""Key of a simulated site's configuration: ``data`` of all sites together."""
 
 
 @dataclass(frozen=True)
 class SimulatedSites:
-    """Sites that share out what ``data`` names.
+    """The sites behind the key ``data`` of a simulation.
 
     Attributes
     ----------
     data : str
         A folder, paths by site, or a function.
     names : tuple of str
-        The sites' names, in order; empty: a function that knows no names, for any number of sites.
+        The sites' names, in order; empty: a function without names, for any number of sites.
     paths : tuple of Path
-        The sites' files in the same order; empty: a function gives the data.
+        The sites' files in the same order; empty: a function returns the data.
 
     Examples
     --------
@@ -51,11 +51,11 @@ class SimulatedSites:
         return self.names[place] if self.names else numbered_site(place, n_sites)
 
     def source(self, place: int) -> str:
-        """Return what ``data`` is for the site at a place: its file, or the function."""
+        """Return ``data`` of the site at a place: its file, or the function."""
         return str(self.paths[place]) if self.paths else self.data
 
     def config(self, place: int, n_sites: int, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the configuration by which the site at a place reads its data.
+        """Return the configuration with which the site at a place reads its data.
 
         Parameters
         ----------
@@ -74,9 +74,8 @@ def simulated_sites(data: str) -> SimulatedSites:
     Parameters
     ----------
     data : str
-        A folder with a file for each site; ``north=a.csv south=b.csv``; or ``package.module:function``, which is called
-        with the place of a site and the number of sites. An attribute ``sites`` of the function names the sites, and
-        with that says how many there are.
+        A folder with a file for each site; ``north=a.csv south=b.csv``; or ``package.module:function``, a function of a
+        site's place and the number of sites. Its optional attribute ``sites`` has the sites' names.
 
     Raises
     ------
@@ -106,7 +105,7 @@ def simulated_sites(data: str) -> SimulatedSites:
 
 
 def check_site_names(source: str, names: Any) -> tuple[str, ...]:
-    """Return the sites' names; a `DataError` if one occurs twice, or cannot be the name of a file everywhere."""
+    """Return the sites' names; a `DataError` if one occurs twice, or is not a file name on every system."""
     seen: set[str] = set()
     for name in names:
         if not isinstance(name, str) or not usable_name(name):

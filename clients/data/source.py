@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def is_simulated(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration is that of a simulated SuperNode: it has a number from Flower, and no ``site``.
+    """Whether a configuration is of a simulated SuperNode: it has Flower's ``partition-id``, and no ``site``.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def load(
     *,
     whole: bool = True,
 ) -> Any:
-    """Return what a site configured as its data.
+    """Return the table that a site configured as its data.
 
     Parameters
     ----------
@@ -66,14 +66,14 @@ def load(
         pandas DataFrame. The function of a real site takes `config`; in a simulation it takes a site's place and the
         number of sites.
     other : type, optional
-        A class that the function may return as well; its instance is returned as it is.
+        Another class whose instances the function may return; `load` returns them unchanged.
     whole : bool
-        Whether there must be two rows at least.
+        Whether two rows are required.
 
     Raises
     ------
     DataError
-        If there is nothing usable; an error inside the site's function is its ``__cause__``.
+        If the data cannot be used; an error inside the site's function is its ``__cause__``.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def load(
 
 
 def read_source(config: Mapping[str, object]) -> Table:
-    """Return a site's own table as it is, without preparation; parameters and errors as of `load`."""
+    """Return a site's own table without preparation; parameters and errors as in `load`."""
     return _read(config, whole=True)
 
 
@@ -134,7 +134,7 @@ def _read_rows(data: str, config: Mapping[str, object], whole: bool) -> Table:
 
 
 def _prepared(table: Table, config: Mapping[str, object]) -> Table:
-    """Prepare a table; what was done goes to the site's own log. New rows get the medians of the saved model later."""
+    """Prepare a table, with notes in the site's own log. Rows to predict get the model's medians later."""
     if predicts_new_rows(config):
         return prepare_new_rows(table, config, {})
     done = prepare(table, config)
@@ -146,7 +146,7 @@ def _prepared(table: Table, config: Mapping[str, object]) -> Table:
 
 @contextmanager
 def without_notes() -> Iterator[None]:
-    """Keep notes on preparation out of the log, for a look at the data of sites before a run."""
+    """Keep notes on the preparation out of the log, while data of sites are checked before a run."""
     level = logger.level
     logger.setLevel(logging.WARNING)
     try:
@@ -156,7 +156,7 @@ def without_notes() -> Iterator[None]:
 
 
 def source_of(config: Mapping[str, object]) -> str:
-    """Return what ``data`` is set to; a `DataError` if it is not set.
+    """Return the key ``data``; a `DataError` if it is not set.
 
     Examples
     --------
@@ -173,10 +173,7 @@ def source_of(config: Mapping[str, object]) -> str:
 
 
 def call(reference: str, config: Mapping[str, object]) -> Any:
-    """Return the answer of a site's own function, which takes the configuration.
-
-    In a simulation, where one function serves all sites, it takes a site's place and the number of sites.
-    """
+    """Call a site's own function with the configuration, or in a simulation with the site's place and their number."""
     function = find_function(reference)
     if not is_simulated(config):
         with own_code(reference):
@@ -185,7 +182,7 @@ def call(reference: str, config: Mapping[str, object]) -> Any:
 
 
 def call_for_site(reference: str, function: Callable[..., Any], place: int, n_sites: int) -> Any:
-    """Return the answer of a function for the site at a place of a simulation; `reference` is its name in messages.
+    """Call a function for the site at a place of a simulation; `reference` is its name in messages.
 
     Examples
     --------
@@ -208,7 +205,7 @@ def call_for_site(reference: str, function: Callable[..., Any], place: int, n_si
 
 @contextmanager
 def own_code(reference: str) -> Iterator[None]:
-    """Turn what a site's own code raises into a `DataError`, with the error as its ``__cause__``."""
+    """Turn errors of a site's own code into a `DataError`, with the error as its ``__cause__``."""
     try:
         yield
     except (Exception, SystemExit) as error:  # sys.exit() would end the process, and Flower would send its text

@@ -20,14 +20,14 @@ from common.data_places import shown_place
 from common.extras import MissingLibraryError, require
 
 MOST_ROWS = 2**31 - 1
-"""Most rows that a database gives at once."""
+"""Most rows of a block."""
 _SQLITE = "sqlite:///"
 
 
 def query_blocks(query: str, config: Mapping[str, object], rows: int) -> Iterator[Table]:
-    """Yield the rows of a query in blocks of so many; if there are none, one table without rows.
+    """Yield the rows of a query in blocks of `rows`; if there are none, one table without rows.
 
-    Each pass runs the query anew, so it must name an order, by which rows keep their places.
+    Each pass runs the query anew, so it must state an order, in which rows keep their places.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def query_blocks(query: str, config: Mapping[str, object], rows: int) -> Iterato
 
 
 def _records(source: str, query: str, database: str, rows: int) -> Iterator[tuple[list[str], list[Any]]]:
-    """Yield the names of the columns with records of the query; at least once."""
+    """Yield column names and records of the query, at least once."""
     if not database:
         raise DataError(
             f"{source}: is a query; set database in the site's own configuration, to sqlite:///PATH or postgresql://...",

@@ -1,4 +1,4 @@
-"""Tables: named columns of a site's data, checked when they are made; and how a protocol selects columns."""
+"""Tables: named columns of a site's data, which are checked when a table is made."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ Code = Literal[
     "unreadable",
     "missing-library",
 ]
-"""Codes of bad data: all that the fusion center learns of them."""
+"""Codes of data errors, the only part of them that the fusion center learns."""
 
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 """A number as text."""
 GLOB = re.compile(r"[*?\[]")
-"""Characters that a glob has and a plain name has not."""
+"""Characters that distinguish a glob from a plain name."""
 UNKNOWN = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})
 """Words that people write for a missing value, in upper or lower case."""
 MOST_SHOWN = 20  # characters of a cell, or names of columns, in a message
 
 
 class DataError(ValueError):
-    """Data, or a configuration of data, that a site cannot use.
+    """Error: a site cannot use its data, or its configuration of them.
 
     Parameters
     ----------
     message : str
         One sentence for the site's own log or terminal; it may name file, column and row, and show a cell.
     code : str
-        The kind of fault, one of `Code`; only this may travel to the fusion center.
+        The kind of error, one of `Code`; only this may travel to the fusion center.
 
     Examples
     --------
@@ -76,12 +76,12 @@ class Table:
         By name, in file order, all ``(n,)``: ``bool``, ``int64``, ``float64`` (NaN where the cell is empty) or
         ``object`` (text: `str`, None where the cell is empty).
     first_line : int
-        Line of the file on which the first data row stands (2 below a CSV header); 1 where rows are not lines.
+        Line of the first row in the file (2 below a CSV header); 1 if rows are not lines.
     lines : ndarray or None
-        ``(n,)`` line on which each row starts, where quoted line breaks make rows longer than a line; or each row's
-        number from 1, where these are some rows of a source without lines.
+        ``(n,)`` first line of each row, if quoted line breaks make rows longer than a line; or each row's number from
+        1, if these are some rows of a source without lines.
     medians : Mapping[str, float]
-        By column, what its empty cells are filled with; empty unless that was asked for.
+        By column, the median that has filled its empty cells; empty without imputation.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class Table:
         return len(next(iter(self.columns.values()), ()))
 
     def where(self, row: int) -> str:
-        """Return how messages name a row (`row` counts from 0): ``line 5`` of a CSV file, else ``row 4``."""
+        """Return the name of a row in messages (`row` counts from 0): ``line 5`` of a CSV file, else ``row 4``."""
         line = self.first_line + row if self.lines is None else int(self.lines[row])
         return f"line {line}" if self.first_line > 1 else f"row {line}"
 
@@ -127,7 +127,7 @@ def quote(names: Iterable[str]) -> str:
 
 
 def setting(config: Mapping[str, object], key: str, default: str = "") -> str:
-    """Return the text set under `key`, or `default`; a `DataError` if it is set to something other than text.
+    """Return the text under `key`, or `default`; a `DataError` if the value is not text.
 
     Examples
     --------
@@ -172,13 +172,13 @@ def make_table(
     Parameters
     ----------
     source : str
-        Its name in messages.
+        Name of the table in messages.
     arrays : iterable of (str, array)
         One-dimensional columns in order; a two-dimensional ``x`` becomes the columns ``x_0``, ``x_1``, ...
     first_line, lines
         As in `Table`.
     whole : bool
-        Whether these are all rows of the source, of which there must be two at least.
+        Whether these are all rows of the source, which must be two at least.
 
     Raises
     ------

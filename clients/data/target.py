@@ -1,7 +1,7 @@
 """The target of a site's table: an amount, or a class by name.
 
-``task`` says which of the two. With ``auto`` the column decides: text, true and false, and two to twenty different
-whole numbers, each twice or more on average, are classes, if the protocol has them; other numbers are amounts.
+The setting ``task`` chooses. With ``auto`` the column decides: text, true and false, and two to twenty different whole
+numbers, each twice or more on average, are classes, if the protocol has classes; other numbers are amounts.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from numerics.shared.classes import places_of, sort_classes
 from protocols.classes import LONGEST_CLASS, MOST_CLASSES, ClassListError, agree_on_classes
 
 TASKS = ("regression", "classification")
-"""What a target can be: an amount or a class."""
+"""Kinds of target: an amount or a class."""
 
 MOST_WHOLE_NUMBERS = 20
-"""Most different whole numbers that are taken for classes, unless ``task`` says what they are."""
+"""Most different whole numbers that count as classes with ``task=auto``."""
 _UNKNOWN = UNKNOWN - {"none", "-"}
-"""Words for a class that is not known; `none` is a class, as of a disease that has stages."""
+"""Words for an unknown class; `none` is a class, for example the stage of a disease."""
 
 
 class Target(NamedTuple):
@@ -34,9 +34,9 @@ class Target(NamedTuple):
     Attributes
     ----------
     y : ndarray
-        ``(n,)`` amounts; or the place of each row's class in `classes`.
+        ``(n,)`` amounts, or places in `classes`.
     classes : tuple of str
-        The classes that the rows have, in order; empty for amounts.
+        The classes of the rows, in order; empty for amounts.
     """
 
     y: Float64[np.ndarray, "n"]
@@ -51,14 +51,14 @@ def read_target(table: Table, config: Mapping[str, object], tasks: Collection[st
     table : Table
         The site's own.
     config : Mapping
-        Run or node configuration: ``target`` names the column, ``task`` says what it holds.
+        Run or node configuration: ``target`` names the column, ``task`` its kind.
     tasks : collection of str
-        What the protocol can learn (`protocols.settings.ProtocolSettings.tasks`).
+        Kinds of target of the protocol (`protocols.settings.ProtocolSettings.tasks`).
 
     Raises
     ------
     DataError
-        If the column is missing, or a cell is empty, or of the wrong kind; or if classes are too many.
+        If the column is missing, a cell is empty or of the wrong kind, or there are too many classes.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def _amounts(table: Table, name: str, *, or_classes: bool) -> Float64[np.ndarray
 
 
 def task_of(table: Table, config: Mapping[str, object], tasks: Collection[str]) -> str:
-    """Return what the table's target is, ``regression`` or ``classification``.
+    """Return the kind of the table's target, ``regression`` or ``classification``.
 
     Examples
     --------
@@ -112,22 +112,20 @@ def task_of(table: Table, config: Mapping[str, object], tasks: Collection[str]) 
 
 
 def _are_few(values: Shaped[np.ndarray, "n"]) -> bool:
-    """Return whether numbers are whole, and few different ones, each twice or more on average."""
+    """Return whether numbers are whole, with few different values, each twice or more on average."""
     numbers = np.unique(values[~np.isnan(values)] if values.dtype.kind == "f" else values)
     whole = bool(np.isfinite(numbers).all() and (numbers == np.rint(numbers)).all())
     return whole and 2 <= len(numbers) <= MOST_WHOLE_NUMBERS and 2 * len(numbers) <= len(values)
 
 
 def class_labels(table: Table, name: str, *, few: bool = True) -> Shaped[np.ndarray, "n"]:
-    """Return the class of each row as text, in one form whatever the type of the column.
-
-    With `few`, there must be few classes for so many rows.
+    """Return the class of each row as text, the same for every type of column.
 
     Raises
     ------
     DataError
-        If a cell is empty or unknown, or a number with decimals; or if there are more classes than a run can have, or
-        than half of the rows, which would be names of rows.
+        If a cell is empty, unknown, or a number with decimals; or with `few`, if there are more classes than a run can
+        have, or than half of the rows.
 
     Examples
     --------
@@ -146,7 +144,7 @@ def class_labels(table: Table, name: str, *, few: bool = True) -> Shaped[np.ndar
 
 
 def class_names(table: Table, name: str, rows: Int64[np.ndarray, "n"]) -> list[str]:
-    """Return the class of each of these rows as text; raises as `class_labels` of a cell that cannot be a class."""
+    """Return the class of each of these rows as text; a `DataError` for a cell that cannot be a class."""
     values = table.column(name)
     labels: list[str] = []
     for row, cell in zip(rows.tolist(), values[rows].tolist(), strict=True):
@@ -183,7 +181,7 @@ def _label(cell: object) -> str | None:
 
 
 def target_lines(table: Table, config: Mapping[str, object], tasks: Collection[str]) -> list[str]:
-    r"""Return how `consilience check` describes the target, and how to say otherwise where the column alone decides.
+    r"""Return the lines of `consilience check` on the target, with the setting to change if ``task`` is not set.
 
     Examples
     --------
@@ -204,7 +202,7 @@ def target_lines(table: Table, config: Mapping[str, object], tasks: Collection[s
 
 
 def numbers_as_classes(tables: Tables, config: Mapping[str, object], tasks: Collection[str]) -> list[str]:
-    """Say that whole numbers are taken for classes, where the columns alone decide and there are more than two.
+    """Return a line if ``task`` is not set and more than two different whole numbers count as classes.
 
     Examples
     --------
@@ -226,14 +224,14 @@ def numbers_as_classes(tables: Tables, config: Mapping[str, object], tasks: Coll
 
 
 def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collection[str]) -> None:
-    """Refuse targets of which some are amounts and some classes, that have one class together, or that cannot be read.
+    """Refuse targets that mix amounts and classes, have a single class, or are all unreadable.
 
-    Where some of them can be read, a run goes on without the others.
+    If some tables can be read, a run goes on without the others.
 
     Raises
     ------
     DataError
-        As `read_target`; or, with the code ``bad-shape``, if the tables do not fit.
+        As `read_target`; or, with the code ``bad-shape``, if the tables do not fit together.
 
     Examples
     --------

@@ -21,10 +21,10 @@ from protocols.center_inputs import unusable_input
 def center_columns(
     config: Mapping[str, object], tasks: Collection[str] = ("regression",)
 ) -> dict[str, Shaped[np.ndarray, "t"]]:
-    """Return the columns of numbers of the center's test rows by name; classes as text, if the target has them.
+    """Return the columns of numbers of the center's test rows by name; a target of classes as text.
 
-    They are in the file that ``test`` names, else in ``_test`` in the folder ``data`` of a simulation. Without such a
-    file there are no columns. `tasks` is what the protocol can learn, as in `clients.data.target.read_target`.
+    The file is that of ``test``, else ``_test`` in the folder ``data`` of a simulation; without a file there are no
+    columns. `tasks` are the protocol's kinds of target, as in `clients.data.target.read_target`.
 
     Raises
     ------
@@ -50,11 +50,10 @@ def center_columns(
 def center_queries(
     config: Mapping[str, object], file: str, tasks: Collection[str] = ("regression",)
 ) -> dict[str, Shaped[np.ndarray, "t"]]:
-    """Return columns of the center's query points by name: those of numbers, and the one that names the points.
+    """Return columns of the center's query points by name: those of numbers, and the names of the points.
 
-    The column that ``target`` names holds what was measured at the points, and may be missing; classes are texts, or
-    whole numbers if they look like amounts. An empty cell in another column is NaN: which of them are inputs is not
-    known yet.
+    The column of ``target`` holds measured outcomes and may be missing; classes are texts, or whole numbers if they
+    look like amounts. Empty cells of other columns are NaN, because the inputs are not known yet.
 
     Parameters
     ----------
@@ -63,7 +62,7 @@ def center_queries(
     file : str
         The file of the points; empty: that of `center_columns`. Without a file there are no columns.
     tasks : collection of str
-        What the protocol can learn, as in `clients.data.target.read_target`.
+        Kinds of target of the protocol, as in `clients.data.target.read_target`.
 
     Raises
     ------

@@ -41,7 +41,7 @@ def errors_alone(ask: PredictAlone, site: Site) -> ErrorsAlone:
     rows = rows_of(site, robust=ask.robust)
     losses_of = _log_losses if rows.classes else _squared_errors
     with single_threaded():
-        losses = losses_of(rows, ask, as_they_are=site.policy.trusts_center)
+        losses = losses_of(rows, ask, as_they_are=not site.has_private_rows)
     return ErrorsAlone(rounded(group_sums(losses, ask.groups)))
 
 

@@ -101,7 +101,7 @@ def rows_of(site: Site, *, robust: bool) -> Measurements:
     if any, and as many more for outliers. A site that would then have too few rows for an expert keeps all.
     """
     rows: Measurements = site.shard
-    if not site.policy.trusts_center:
+    if site.has_private_rows:
         rows = _without_rare_inputs(rows, rows_that_hold(site.policy.at_least(int(FEWEST_ROWS)), rows.person))
     least = site.consents.number("min-rows", Consents.min_rows)
     rows = _without_outliers(rows, np.inf, least)

@@ -52,6 +52,7 @@ from protocols.gp.payloads import (
     MOST_TRIED,
     NO_VALUE,
     Calibrate,
+    CandidateAsk,
     Disclose,
     Errors,
     ErrorsAlone,
@@ -195,11 +196,11 @@ def _error_left_out(experts: list[Part], ask: Validate, theta: tuple[float, ...]
     return total
 
 
-def _candidates(ask: Evaluate | Validate, site: Site) -> list[tuple[float, ...]]:
+def _candidates(ask: CandidateAsk, site: Site) -> list[tuple[float, ...]]:
     """Return the candidates of an ask, and count them."""
     if not 0 < len(ask.thetas) <= MOST_CANDIDATES:
         raise SiteFault(Fault.MALFORMED_ASK, "no candidates, or more than one ask may have")
-    if site.commitments.count("tried", len(ask.thetas)) > MOST_TRIED:
+    if site.commitments.count("tried", len(ask.thetas)) > site.policy.private_limit(MOST_TRIED):
         raise SiteFault(Fault.TOO_MANY_QUERIES)
     return [_checked_theta(theta, ask.kernel, ask) for theta in ask.thetas]
 
@@ -322,7 +323,8 @@ def predict(ask: Predict, site: Site) -> Predictions:
     _commit_to(site, "set of shared rows", ask.shared_x, ask.shared_y)
     if ask.shared_rows:  # 0 if the site's shared rows did not reach the center
         _commit_to(site, "number of rows shared", ask.shared_rows)
-    if site.commitments.count("queries", ask.n_answers) > site.consents.number("max-queries", Consents.max_queries):
+    most = site.policy.private_limit(site.consents.number("max-queries", Consents.max_queries))
+    if site.commitments.count("queries", ask.n_answers) > most:
         raise SiteFault(Fault.TOO_MANY_QUERIES)
     local = nearest_of(rows_of(site, robust=ask.robust), ask)
     if len(ask.shared_y):

@@ -83,12 +83,12 @@ def predict_points(rows: Part, points: Float64[np.ndarray, "q d"], setup: PointS
     if not len(points):
         widths = sizes(D) if setup.joint else (0, 0)
         return PointAnswers(np.zeros(0), np.zeros(0), *_on_the_wire(*(np.zeros((0, width)) for width in (D, *widths))))
-    if site.policy.trusts_center and not setup.local and not D:
+    if not site.has_private_rows and not setup.local and not D:
         mean, explained = expert_of(rows, setup.kernel, setup.theta).predict(points)
         nothing = np.zeros((len(points), 0))
         return PointAnswers(mean, explained, *_on_the_wire(nothing, nothing, nothing))
     exact, further = _exact(rows, points, setup)
-    if site.policy.trusts_center:
+    if not site.has_private_rows:
         return PointAnswers(
             exact.mean, exact.explained, *_on_the_wire(exact.directions, further.mean, pack(further.unknown))
         )

@@ -44,7 +44,7 @@ def own_method(site: Site, default: str) -> Candidate:
     """Return the site's own method, or the run's; only the site itself, or a simulation, may name any estimator."""
     own = str(site.config.get("agent", ""))
     try:
-        return parse_method(own or default, dotted=bool(own) or site.policy.trusts_center)
+        return parse_method(own or default, dotted=bool(own) or site.simulated)
     except MethodError as error:
         raise SiteFault(Fault.BAD_AGENT, str(error)) from error
 
@@ -136,7 +136,7 @@ class Agent:
         if not same:
             raise SiteFault(Fault.DATA_CHANGED, "the agreed rows are not what they were")
         method = own_method(site, about["agent"])
-        least = 1 if site.policy.trusts_center else site.rows_that_hold(FEWEST_EQUAL)
+        least = site.rows_that_hold(FEWEST_EQUAL) if site.has_private_rows else 1
         groups = ValueGroups.of(x, least) if least > 1 else None
         x = groups.apply(x) if groups else x
         holder, sealed = str(about["holder"]), bool(about["sealed"])

@@ -14,8 +14,7 @@ from clients.memory import CONCLUDED
 from clients.residual import ring  # noqa: F401 (its handlers)
 from clients.residual import sealed_handlers as sealed
 from clients.residual.agent import ROWS, Agent, forget, is_over
-from clients.residual.answers import fit_target, keep_model, predict_alone, show_attempt, try_to_fit
-from clients.residual.bins import give_bins
+from clients.residual.answers import ANSWERS, keep_model
 from clients.residual.prediction import keyed_names, predictions, predicts, present_rows
 from clients.site import Site
 from numerics.residual.columns_and_outcomes import Columns
@@ -26,21 +25,18 @@ from protocols.residual.payloads import (
     Compare,
     Conclude,
     Enrol,
-    EntityBins,
     Fit,
-    FittedValues,
     Holdings,
     Order,
     Predict,
-    PredictionsAlone,
     Ready,
     Receipt,
     Show,
-    TrialFit,
     Try,
 )
 from protocols.residual.settings import Settings
 from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.payload import Payload
 
 # -- enrolment --------------------------------------------------------------------------------------------------------
 
@@ -73,7 +69,7 @@ def _split_of(columns: Columns, site: Site) -> UInt8[np.ndarray, "_"]:
     if columns.y is None or columns.person is None:
         return np.zeros(0, np.uint8)
     settings = Settings.of(site.config)
-    seed = site.seed + site.repetition if site.policy.trusts_center else 0
+    seed = 0 if site.has_private_rows else site.seed + site.repetition
     return draw_kinds(columns.person, settings.holdout, settings.validation, np.random.default_rng([seed, 4]))
 
 
@@ -95,37 +91,16 @@ def order(ask: Order, site: Site) -> Ready:
     return Ready()
 
 
-@answers(Bin)
-def bin_columns(ask: Bin, site: Site) -> EntityBins:
-    """Answer with the bins of the common rows, if the site allows it."""
-    return give_bins(ask, Agent.in_the_clear(site))
-
-
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
-@answers(Fit)
-def fit(ask: Fit, site: Site) -> FittedValues:
-    """Fit every column of targets separately."""
-    return fit_target(ask, Agent.in_the_clear(site))
+def _answer_in_the_clear(ask: Payload, site: Site) -> Payload:
+    """Answer an ask of the fusion center as the agent would answer a sealed one."""
+    return ANSWERS[type(ask)](ask, Agent.in_the_clear(site))
 
 
-@answers(Try)
-def try_residual(ask: Try, site: Site) -> TrialFit:
-    """Try to fit the residual (eq. 23); add the predictions if the error is below the bar."""
-    return try_to_fit(ask, Agent.in_the_clear(site))
-
-
-@answers(Show)
-def show(ask: Show, site: Site) -> FittedValues:
-    """Answer with the predictions of the last attempt."""
-    return show_attempt(ask, Agent.in_the_clear(site))
-
-
-@answers(Compare)
-def compare(ask: Compare, site: Site) -> PredictionsAlone:
-    """Answer with predictions of the test rows by this site's columns alone."""
-    return predict_alone(ask, Agent.in_the_clear(site))
+for _kind in (Bin, Fit, Try, Show, Compare):
+    answers(_kind)(_answer_in_the_clear)
 
 
 @answers(Conclude)

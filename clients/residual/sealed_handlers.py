@@ -84,7 +84,7 @@ def new_key(site: Site) -> UInt8[np.ndarray, "32"]:
     """
     if site.replaying:  # the others know the key that is lost, and seal for it
         raise SiteFault(Fault.STALE_MEMORY, "the keys of the run are lost, and cannot be made anew in its midst")
-    if not (site.policy.trusts_center or shared_secret(site.config)):
+    if site.has_private_rows and not shared_secret(site.config):
         raise SiteFault(Fault.NO_SECRET)
     private = new_private_key()
     site.memory[_PRIVATE] = np.frombuffer(private, np.uint8)

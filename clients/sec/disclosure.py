@@ -28,8 +28,11 @@ from protocols.wire.faults import Fault, SiteFault
 
 FEWEST_IN_A_CELL = 5
 """Fewest rows whose error leaves the site; a policy's `min-rows` may raise it."""
-MOST_REPETITIONS = 10
-"""Repetitions of a run on a real site's own data: in each of them other models ask about the same rows."""
+
+
+def repetitions_of(site: Site) -> int:
+    """Return how many repetitions a run has, in each of which other models may ask about the same rows."""
+    return int(site.config.get("repetitions", 1))
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Disclosure:
     floor: int
     key: bytes
     loss: Loss
+    repetitions: int = 1
 
     @classmethod
     def of_trusted_center(cls, loss: Loss) -> Disclosure:
@@ -67,7 +71,7 @@ class Disclosure:
         digest = hashlib.sha256()
         for array in (rows.x, rows.y, rows.x_test, rows.y_test):
             digest.update(np.ascontiguousarray(array, np.float64).tobytes())
-        return cls(site.rows_that_hold(FEWEST_IN_A_CELL), digest.digest(), loss)
+        return cls(site.rows_that_hold(FEWEST_IN_A_CELL), digest.digest(), loss, repetitions_of(site))
 
     def errors(
         self,
@@ -101,24 +105,28 @@ class Disclosure:
     def deviations(
         self,
         predictions: Float64[np.ndarray, "models n"],
-        other: Float64[np.ndarray, "n"],
+        other: int,
         y: Float64[np.ndarray, "n"],
         questions: Sequence[object],
         answers: int,
     ) -> Float64[np.ndarray, "models"]:
         """Return standard errors of differences as they leave the site (`numerics.sec.disclosure.guarded_deviations`).
 
-        The predictions come from `supported`; `questions` and `answers` are as in `errors`.
+        They are differences to the prediction in place `other`, whose question belongs to each of the questions: else
+        two runs could compare with two predictions under the same noise. The predictions come from `supported`;
+        `questions` and `answers` are as in `errors`.
         """
-        if not self.floor:
-            return guarded_deviations(predictions, other, y, np.zeros(len(predictions)), self.loss)
-        _, noise = self._draws([("deviation", each) for each in questions], len(y), answers)
-        return rounded(guarded_deviations(predictions, other, y, noise, self.loss), DIGITS)
+        noise = np.zeros(len(predictions))
+        if self.floor:
+            _, noise = self._draws([("deviation", each, questions[other]) for each in questions], len(y), answers)
+        deviations = guarded_deviations(predictions, predictions[other], y, noise, self.loss)
+        return rounded(deviations, DIGITS) if self.floor else deviations
 
     def noise(self, n_rows: int, n_answers: int, *, supported: bool = False) -> float:
         """Return `protocols.sec.payloads.Losses.noise`."""
         if not self.floor:
             return 0.0
+        n_answers *= self.repetitions
         if supported:
             return noise_of(self.floor, n_answers) / n_rows
         return loss_noise(n_rows, self.floor, n_answers)
@@ -140,26 +148,23 @@ class Disclosure:
     ) -> tuple[Int64[np.ndarray, "models"], Float64[np.ndarray, "models"]]:
         seeds = [hashlib.sha256(self.key + repr(digest_of(each)).encode()).digest() for each in questions]
         generators = [np.random.default_rng(int.from_bytes(seed, "big")) for seed in seeds]
-        n_answers = answers * len(questions)
+        n_answers = answers * len(questions) * self.repetitions
         draws = [ranks_and_noise(each, n_rows, self.floor, n_answers) for each in generators]
         return np.array([rank for rank, _ in draws], np.int64), np.array([noise for _, noise in draws])
 
 
 def commit_to(site: Site, ask: Select | Exchange | Pool | Predict) -> None:
-    """Hold the center to one ask of each kind in a run and repetition, and to one seed in a run.
+    """Hold the center to one ask of each kind in each repetition of a run, to their number, and to one seed.
 
     Another set of models, another method, or another split of the rows would be further questions about the same rows.
 
     Raises
     ------
     SiteFault
-        If this ask differs from an earlier one, or is in a repetition beyond `MOST_REPETITIONS`.
+        If this ask differs from an earlier one, or is in a repetition beyond the run's number of them.
     """
-    if site.has_private_rows and (not site.lane.isdecimal() or int(site.lane) >= MOST_REPETITIONS):
-        raise SiteFault(Fault.MALFORMED_ASK, f"a site's own rows are asked about in {MOST_REPETITIONS} repetitions")
-    what = type(ask).__name__
-    same = site.commitments.keeps("rows", site.seed, ask.standardize) and site.commitments.keeps(
-        f"{what} {site.lane}", ask
-    )
-    if not same:
+    what, keeps, repetitions = type(ask).__name__, site.commitments.keeps, repetitions_of(site)
+    if site.has_private_rows and site.lane not in map(str, range(repetitions)):
+        raise SiteFault(Fault.MALFORMED_ASK, f"an ask in repetition {site.lane} of a run that has {repetitions}")
+    if not (keeps("rows", site.seed, ask.standardize, repetitions) and keeps(f"{what} {site.lane}", ask)):
         raise SiteFault(Fault.MALFORMED_ASK, f"another {what} than earlier in this run")

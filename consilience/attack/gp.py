@@ -23,15 +23,15 @@ from protocols.gp.settings import FEWEST_NEAREST
 
 _MAX_ROWS, _LANDMARKS = 20_000, 32
 _STARTS, _STEPS, _NEAREST_STARTS = 4000, 4, 1000
-"""Number of starting points, and of steps from each toward a row; of points where nearest rows predict."""
+"""Number of starting points and of steps from each toward a row; number of starting points with nearest rows."""
 _IRRELEVANT = 50.0
-"""From this length on an input does not matter."""
+"""Length from which on an input does not matter."""
 _TOLERANCE = 0.0045
 """Half the width of a claim, as a share of a column's range."""
 _SHORTEST, _LONGEST = 1e-3, 1e4
 """Bounds of a length at a site."""
 _SLICE, _SURE = 0.006, 0.97
-"""Length in the column of a slice, and share of the variance from which its answer is about one row."""
+"""Length in the column of a slice, and smallest explained share of the variance of an answer about one row."""
 _RARE = 4
 """Most rows of a value whose outputs `likelihoods` looks for."""
 
@@ -42,7 +42,7 @@ def true_rows(shard: Measurements) -> Float64[np.ndarray, "n q"]:
 
 
 def _as_classes(moments: Moments) -> dict[str, Any]:
-    """Return what an ask says of the site's classes; nothing of amounts."""
+    """Return the fields of an ask about classes; empty for amounts."""
     if not moments.classes:
         return {}
     units = _latent(moments)
@@ -54,7 +54,7 @@ def _latent(moments: Moments) -> LatentUnits:
 
 
 class _Center:
-    """A fusion center that predicts with hyperparameters of its choice, from the moments that the site has sent.
+    """A fusion center that predicts with hyperparameters of its choice, given the site's moments.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class _Center:
     starts : int
         Number of starting points.
     joint : bool
-        Whether the site is asked about the landmarks, too.
+        Whether to ask about the landmarks, too.
     """
 
     def __init__(self, site: AttackedSite, nearest: int = 0, starts: int = _STARTS, *, joint: bool = False) -> None:
@@ -132,12 +132,12 @@ class _Center:
         return Predictions(**first)
 
     def outputs(self, mean: Float64[np.ndarray, "q"], known: Bool[np.ndarray, "q"]) -> Float64[np.ndarray, "q"]:
-        """Return outputs with this mean at the points of `known`, in the data's units; of classes the likeliest."""
+        """Return the outputs of these means at the points of `known`, in the data's units; of classes the likeliest."""
         assert self.moments is not None  # noqa: S101 - every caller has checked them
         return self.classes[known] if self.moments.classes else mean * self.units.y_scale + self.units.y_mean
 
     def steps(self, answer: Predictions, known: Bool[np.ndarray, "q"]) -> Float64[np.ndarray, "k d"]:
-        """Return where the nearest row lies from each point of `known`, if one row alone explains the answer.
+        """Return the offset of the nearest row from each point of `known`, if one row alone explains the answer.
 
         The covariances of the prediction with the function at the landmarks o are then in proportion to the kernel at
         that row: their logarithms are linear in o.
@@ -159,7 +159,7 @@ class _Center:
     def look_around(
         self, answer: Predictions, points: Float64[np.ndarray, "q d"]
     ) -> tuple[Float64[np.ndarray, "q d"], Float64[np.ndarray, "q"], Bool[np.ndarray, "q"]]:
-        """Return the landmark of each point about which the site's rows say most, the mean there, and if it is much."""
+        """Return each point's best explained landmark, the mean there, and whether a row is likely nearby."""
         share = answer.explained[0] / self.prior
         places = np.concatenate(
             [(self.to_point / self.prior)[:, np.newaxis], self.factor / np.sqrt(self.prior)], axis=1
@@ -204,7 +204,7 @@ def _read(center: _Center) -> Claims:
 def _select_agreed(
     rows: Float64[np.ndarray, "guesses q"], ranges: Float64[np.ndarray, "2 q"], most: int
 ) -> Float64[np.ndarray, "claims q"]:
-    """Return at most `most` guesses: those with the most other guesses nearby."""
+    """Return at most `most` guesses, those with the most other guesses nearby."""
     if not len(rows):
         return rows
     cell = np.round(rows / np.maximum(2 * _TOLERANCE * np.ptp(ranges, axis=0), 1e-300)).astype(np.int64)
@@ -268,7 +268,7 @@ def neighbors(site: AttackedSite) -> Claims:
 
 
 def likelihoods(site: AttackedSite) -> Claims:
-    """The likelihood of lengths of nothing in a column of two values tells the sum of the outputs of the rarer value.
+    """The likelihood of tiny lengths in a column of two values reveals the sum of the outputs of the rarer value.
 
     Where one row has it, the covariances tell its other inputs.
     """

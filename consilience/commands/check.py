@@ -63,12 +63,12 @@ def check(
 
 
 def _is_of_several(data: str) -> bool:
-    """Whether data are those of several sites: a folder, or paths by site."""
+    """Whether data are of several sites: a folder, or paths by site."""
     return Path(data).expanduser().is_dir() or bool(paths_by_site(data))
 
 
 def _site_lines(protocol: str, config: Mapping[str, Any], policy: Path | None) -> list[str]:
-    """Return what of a site's data would be used, what would leave, and what policy and budget refuse."""
+    """Return the check of a site's data, and the refusals of its policy and budget."""
     from clients.consents import with_floors
     from clients.data.source import without_notes
     from clients.policy import Policy, PolicyError
@@ -86,12 +86,12 @@ def _site_lines(protocol: str, config: Mapping[str, Any], policy: Path | None) -
 
 
 def _check_together(protocol: str, config: Mapping[str, Any], policy: Path | None) -> None:
-    """Print what each site of a simulation would use and send, what is wrong with each, and what differs between them.
+    """Print the check of each site of a simulation, its errors, and the differences between the sites.
 
     Raises
     ------
     DataError
-        If something is wrong.
+        If some data cannot be used.
     """
     from clients.data import DataError
     from clients.data.columns import one_error
@@ -113,7 +113,7 @@ def _check_together(protocol: str, config: Mapping[str, Any], policy: Path | Non
 
 
 def _budget_lines(policy: Policy, config: Mapping[str, Any]) -> list[str]:
-    """Return what the site has answered about these data, and what is left; none where no directory keeps count."""
+    """Return the lines on the data's budget; none without a directory for it."""
     from clients.budget import Budget, budget_lines
     from protocols.wire.faults import SiteFault
 
@@ -127,7 +127,7 @@ def _budget_lines(policy: Policy, config: Mapping[str, Any]) -> list[str]:
 
 
 def _policy_lines(policy: Policy, protocol: str, shard: Any, config: Mapping[str, Any]) -> list[str]:
-    """Return what the policy refuses of the protocol, given the site's shard."""
+    """Return the policy's refusals of the protocol's asks, given the site's shard."""
     from clients.policy import check_lines
     from clients.shards import persons_or_rows
     from protocols.wire.message import asks_of

@@ -1,4 +1,4 @@
-"""Messages as they cross: written as the bytes of Flower's protocol, and read again."""
+"""Messages on the wire: written as the bytes of Flower's protocol, and read again."""
 
 from __future__ import annotations
 

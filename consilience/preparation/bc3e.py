@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
@@ -25,20 +24,27 @@ from common import settings
 from common.csv_text import csv_text
 from common.files import encode_text
 from common.settings import ConfigError, setting
-from common.skops_import import skops_io
 from common.value_ranges import at_least
 from numerics.shared.regressors import quiet_fit
+from protocols.settings import SiteSettings
 
 CLASSIFIERS = ("bayes", "discriminant", "logistic", "neighbors", "tree")
-SENT = ("bayes", "discriminant", "logistic")
-"""Classifiers that may go to other sites: neighbors hold rows, and a forged tree could read its receiver's memory."""
+SENT = ("discriminant", "logistic")
+"""Classifiers that may go to other sites, as tables of coefficients: a few numbers of all rows that they learned from.
+
+Neighbors hold rows, leaves of trees and the means of `bayes` may be single ones.
+"""
+_FEWEST = SiteSettings.min_rows
+"""Fewest labeled rows of a class from which such a classifier learns."""
+_LARGEST_CLASS, _LARGEST = 1000, 1e100
+"""Largest number of a class, and of a coefficient that another site sends."""
 _ALL = "_all"
 """Column of the one group of a clustering that is not fair to several."""
 
 
 @dataclass(frozen=True)
 class Options(settings.Settings):
-    """Which columns are what, and which models label the rows."""
+    """Roles of columns, and models that label the rows."""
 
     target: str = setting("", "column of the classes, 0, 1, ...; empty where a row has none")
     features: str = setting("*", "columns that the models see; never target, id or truth")
@@ -50,7 +56,7 @@ class Options(settings.Settings):
     exchange: bool = setting(True, "every site's classifiers label the rows of all sites; false: of their own site")
     models: str = setting(
         "",
-        "folder of fitted classifiers: own ones are written there, and all that are there label the rows",
+        "folder of coefficients of classifiers: own ones are written there, and all that are there label the rows",
         words="none",
     )
     clusterings: str = setting(
@@ -143,7 +149,7 @@ def _site(table: Table, features: Sequence[str], target: str) -> _Site:
     y = label_numbers(table, target)
     x = np.stack([numeric(table, name, allow_missing=False) for name in features], axis=1)
     known = ~np.isnan(y)
-    if ((y[known] < 0) | (y[known] != np.floor(y[known])) | (y[known] > 1000)).any():
+    if ((y[known] < 0) | (y[known] != np.floor(y[known])) | (y[known] > _LARGEST_CLASS)).any():
         raise DataError(f"{table.source}: column {target!r} has classes other than 0, 1, ...", "label-out-of-range")
     return _Site(table, x, np.where(known, y, -1).astype(np.int64))
 
@@ -178,6 +184,8 @@ def _classify(
     lines, fitted = [], {}
     for teacher, own in sites.items():
         known = own.y >= 0
+        if options.models:
+            known &= np.bincount(own.y + 1)[own.y + 1] >= _FEWEST
         classes = np.unique(own.y[known])
         if len(classes) < 2 or known.sum() < 3:
             lines.append(f"{teacher}: {known.sum()} labeled rows of {len(classes)} classes, too few for a classifier")
@@ -193,32 +201,50 @@ def _classify(
         exchanged = _exchange(fitted, Path(options.models).expanduser(), features)
         lines.append(f"{options.models}: {len(exchanged)} classifiers, {len(fitted)} of them from here")
         for site, rows in sites.items():
-            labels[site] = {f"class_{name}": model.predict(rows.x) for name, model in exchanged.items()}
+            labels[site] = {f"class_{name}": _label(table, rows.x) for name, table in exchanged.items()}
     if not any(labels.values()):
-        raise DataError(
-            "no site has three labeled rows of two classes, so that no classifier can be fitted", "too-few-rows"
-        )
+        least = f"{_FEWEST} labeled rows of each" if options.models else "three labeled rows"
+        raise DataError(f"no site has {least} of two classes, so that no classifier can be fitted", "too-few-rows")
     return lines, labels
 
 
-def _exchange(fitted: Mapping[str, Any], folder: Path, features: Sequence[str]) -> dict[str, Any]:
-    """Write classifiers into a folder, and return all that are there, by name, of types that skops trusts."""
-    from skops.io.exceptions import UntrustedTypesFoundException
-
+def _exchange(fitted: Mapping[str, Any], folder: Path, features: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """Write the coefficients of classifiers into a folder, and return all tables that are there, by name."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, model in fitted.items():
-        (folder / f"{name}.skops").write_bytes(skops_io().dumps(model))
-    models = {}
-    for file in sorted(folder.glob("*.skops")):
+        (folder / f"{name}.csv").write_bytes(encode_text(csv_text(_coefficients(model, features))))
+    tables = {}
+    for file in sorted(folder.glob("*.csv")):
         try:
-            model = skops_io().load(file)
-            width = model.n_features_in_
-        except (UntrustedTypesFoundException, BadZipFile, OSError, ValueError, LookupError, AttributeError) as error:
-            raise DataError(f"{file}: is no classifier that prepare wrote; remove it", "no-data-file") from error
-        if width != len(features):
-            raise DataError(f"{file}: has {width} features, not these {len(features)}; agree on features", "bad-shape")
-        models[file.stem] = model
-    return models
+            table = pd.read_csv(file)
+            classes = table.pop("class").to_numpy()
+            sound = classes.dtype == np.int64 and len({*classes.tolist()}) == len(classes) > 1
+            sound &= 0 <= classes.min() <= classes.max() <= _LARGEST_CLASS
+            sound &= np.abs(table.to_numpy(np.float64)).max() <= _LARGEST
+        except (OSError, ValueError, KeyError):
+            sound = False
+        if not sound:
+            raise DataError(f"{file}: is no classifier that prepare wrote; remove it", "no-data-file")
+        if list(table) != ["intercept", *features]:
+            raise DataError(f"{file}: is not of the features {', '.join(features)}; agree on features", "bad-shape")
+        tables[file.stem] = table.set_index(classes)
+    return tables
+
+
+def _coefficients(model: Any, features: Sequence[str]) -> dict[str, np.ndarray]:
+    """Return a linear classifier as a table: a row for each class, whose score is the intercept and a sum."""
+    (_, scaler), (_, fitted) = model.steps
+    weights, intercept = fitted.coef_ / scaler.scale_, fitted.intercept_
+    intercept = intercept - weights @ scaler.mean_
+    if len(fitted.classes_) == 2:  # scikit-learn has the second one's score less the first one's
+        weights, intercept = np.vstack([0 * weights, weights]), np.append(0.0, intercept)
+    return {"class": fitted.classes_, "intercept": intercept, **dict(zip(features, weights.T, strict=True))}
+
+
+def _label(table: pd.DataFrame, x: Float64[np.ndarray, "n p"]) -> Int64[np.ndarray, "n"]:
+    """Return the class with the largest score of each row."""
+    values = table.to_numpy(np.float64)
+    return np.asarray(table.index.to_numpy()[(x @ values[:, 1:].T + values[:, 0]).argmax(axis=1)])
 
 
 # -- clusterings ------------------------------------------------------------------------------------------------------

@@ -12,14 +12,14 @@ several. A clustering is *common* if several sites hold labels of it; its beta i
 - Prediction after a run in the row distribution: `Predict` and `PredictionTally`, one round. Only counts reach the
   center.
 - Prediction after a run in another distribution: `Survey`; `PredictShared` in place of `Setup` and `EStep`; `Sweep`
-  until all shared instances have converged; `Conclude`. Nothing is learned, so of `Shares` only the shares are used.
+  until all shared instances have converged; `Conclude`. Nothing is learned, so only `Shares.share` is used.
 
-What that reveals: in the row distribution, the sums of some five rounds are the joint counts of all labels of the site
-(of the sum over sites where masked), but for clusters of few instances, which it withholds. The mass of a confusion
-matrix tells the number of instances of each label of a classifier at once; labels of few instances are withheld, too.
-In the other distributions, votes plus responsibilities of a shared instance reveal a site's labels if it holds a single
-model, and a classifier's labels if it is the site's only one. A site with a single model therefore refuses unless its
-own configuration allows it.
+What that reveals: in the row distribution, the sums of about five rounds determine the joint counts of all labels of
+the site (of all sites together if masked), except for clusters of few instances, which it withholds. The mass of a
+confusion matrix reveals the number of instances of each label of a classifier; labels of few instances are withheld,
+too. In the other distributions, votes plus responsibilities of a shared instance reveal a site's labels if it holds a
+single model, and a classifier's labels if it is the site's only one. A site with a single model therefore refuses
+unless its own configuration allows it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ MOST_BITS = 52
 MOST_SWEEPS = 100_000
 """Largest number of sweeps of one E-step."""
 LEVELS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-"""Class probabilities at which sites count sure decisions."""
+"""Class probabilities from which on sites count a decision as sure."""
 MOST_DRAWS = 100
-"""Largest number of draws of theta that a class counts for."""
+"""Largest weight of an instance's class, in draws of theta."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Holdings(Payload):
     Attributes
     ----------
     instances : int
-        Number of instances; where statistics are masked, `coarse_count` of it: the center then knows no site's number.
+        Number of instances; `coarse_count` of it if statistics are masked, so that the center knows no site's number.
     n_classes : int
-        Classes in its labels.
+        Number of classes in its labels.
     classifiers, clusterings : tuple of str
         Names of its models, in alphabetical order.
     n_clusters : ndarray
@@ -79,7 +79,7 @@ class Holdings(Payload):
 
 
 def coarse_count(n: int) -> int:
-    """Return the next power of four from a number of instances on, 256 at least; of none 0.
+    """Round a number of instances up to a power of four, 256 at least; 0 stays 0.
 
     Examples
     --------
@@ -149,12 +149,12 @@ class Statistics(Payload, summed=True):
     log_theta : ndarray
         ``s_i = sum_n psi(gamma_ni) - psi(sum gamma_n)``, ``(k,)``.
     bound : int
-        Their part of the bound (eq. 3).
+        These instances' part of the bound (eq. 3).
     changed : int
-        Number of them whose likeliest class is another one than after the last E-step that counted; all in the first.
+        Number of these instances whose likeliest class has changed since the last accepted E-step; all in the first.
     squares : ndarray
-        In an E-step of the classifiers alone: by common table, the sum of squares of the classes' probabilities of the
-        instances with a cluster label, 0 for a confusion matrix; else empty.
+        In an E-step of the classifiers alone, for each common table the sum of squared class probabilities over the
+        instances with a cluster label (0 for a confusion matrix); else empty.
     """
 
     n: int
@@ -166,7 +166,7 @@ class Statistics(Payload, summed=True):
 
 
 @dataclass(frozen=True)
-class EStep(Payload, answer=Statistics):
+class EStep(Payload, answer=Statistics, spends={MODELS: 1}):
     """To sites, every round: the parameters, for an E-step over the private instances until it converges.
 
     Attributes
@@ -174,22 +174,25 @@ class EStep(Payload, answer=Statistics):
     step : int
         Number of E-steps of this fit so far; at 0 an instance starts cold.
     accepted : bool
-        Whether the previous E-step counts; if not, the site returns to the state before it.
+        Whether the center accepts the previous E-step; if not, the site returns to the state before it.
     start : int
         Start of own clusterings' beta at step 0: 0 for uniform, else the seed of random rows.
     weights : ndarray
-        Weights that combine own clusterings' last EM steps (numerics/bc3e/anderson.py); one weight is the plain step.
+        Weights of the last EM steps of own clusterings (numerics/bc3e/anderson.py); a single weight: the plain step.
     alpha : ndarray
         ``(k,)``.
     clusterings : tuple of str
-        Names of the common tables of this site; `beta` has them, ``(k, k_m)``. Where answers are masked, they are those
-        of all sites, and a site answers zeros for a model that it does not hold.
+        Names of the site's common tables, ``(k, k_m)`` in `beta`. If answers are masked, those of all sites; a site
+        answers zeros for a model that it does not hold.
     grid_bits, tolerance, max_sweeps, smoothing :
         Settings of E-step and M-step (numerics/bc3e/e_step.py, numerics/bc3e/m_step.py).
     draws : int
-        Draws of theta that an instance's class counts for (numerics/bc3e/reliability.py); 0: classifiers vote.
+        Weight of an instance's class, in draws of theta (numerics/bc3e/reliability.py); 0: classifiers vote.
     alone : bool
-        Whether the classifiers alone count in this E-step, the first one, from which the center chooses `draws`.
+        Whether this is an E-step of the classifiers alone, the first one, from which the center chooses `draws`.
+    classes : ndarray
+        Responsibilities of the classes ``r_n`` of the site's shared instances in the E-step before, ``(k, shared)`` on
+        the grid, where it alone holds confusion matrices and that step counts; else empty.
     """
 
     step: int
@@ -205,10 +208,7 @@ class EStep(Payload, answer=Statistics):
     smoothing: float
     draws: int = 0
     alone: bool = False
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1}
+    classes: Int64[np.ndarray, "_ _"] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
 
 @dataclass(frozen=True)
@@ -218,23 +218,23 @@ class Shares(Payload):
     Attributes
     ----------
     share : ndarray
-        ``g_n``: votes plus the site's responsibilities of the active shared instances, on the grid (eq. 6); without the
-        votes where classifiers have confusion matrices.
+        ``g_n`` of the active shared instances: votes plus the site's responsibilities, on the grid (eq. 6); without
+        votes if classifiers have confusion matrices.
     mass : tuple of ndarray
         ``T_m`` of every common table, over all shared instances.
     bound : int
-        The site's cluster part of the bound, over all shared instances, and its own clusterings' prior.
+        The clusterings' part of the bound over all shared instances, and the prior of the site's own clusterings.
     products : ndarray
-        Inner products of the newest step of its own clusterings with their earlier steps (numerics/bc3e/anderson.py).
+        Inner products of the newest step of its own clusterings' beta with earlier steps (numerics/bc3e/anderson.py).
     evidence : ndarray
-        Log probabilities of its classifiers' labels under each class, summed, ``(k, active)``, on the grid. Only in the
-        first sweep of an E-step, and only where classifiers have confusion matrices. It tells no more than the votes
-        do: of a single classifier, its labels.
+        Sum over its classifiers of the log probabilities of their labels under each class, ``(k, active)``, on the
+        grid; only in the first sweep of an E-step, and only if classifiers have confusion matrices. It reveals as much
+        as votes: of a single classifier, its labels.
     squares : ndarray
-        As of `Statistics`, over all shared instances.
+        As in `Statistics`, over all shared instances.
     gains : ndarray
-        `numerics.bc3e.reliability.gain` of each of its own clusterings, in the order of their names, in an E-step of
-        the classifiers alone; else empty. One number each: how well it follows the classes of all classifiers.
+        In an E-step of the classifiers alone, `numerics.bc3e.reliability.gain` of each of the site's own clusterings,
+        in the order of names: one number for how well it follows the classes of all classifiers; else empty.
     """
 
     share: Int64[np.ndarray, "k active"]
@@ -247,12 +247,12 @@ class Shares(Payload):
 
 
 @dataclass(frozen=True)
-class Sweep(Payload, answer=Shares):
+class Sweep(Payload, answer=Shares, spends={MODELS: 1}):
     """To sites, every sweep, column and arbitrary: ``psi(gamma_n)`` of the shared instances that have not converged.
 
-    `active` are places among the site's shared instances, in the order of `Setup.shared`. Where classifiers have
-    confusion matrices, `classes` are the responsibilities of the classes ``r_n``, ``(k, active)`` on the grid, and
-    `first` says whether the sweep is the first of an E-step. Else `classes` is empty.
+    `active` are places among the site's shared instances, in the order of `Setup.shared`. If classifiers have confusion
+    matrices, `first` marks the first sweep of an E-step. If the center needs sums by the classes of this E-step, it
+    asks once more: `classes` are their responsibilities ``r_n``, ``(k, shared)`` on the grid. Else it is empty.
     """
 
     active: Int64[np.ndarray, "active"]
@@ -260,21 +260,17 @@ class Sweep(Payload, answer=Shares):
     classes: Int64[np.ndarray, "_ _"] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     first: bool = False
 
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1}
-
 
 @dataclass(frozen=True)
 class Tally(Payload):
-    """To the center, once: number of correct decisions, where the site has the true classes; zeros where it has none.
+    """To the center, once: numbers of correct decisions; zeros if the site does not have the true classes.
 
-    `methods` are ``bc3e``, ``vote`` (private instances only: no site has all votes for a shared one) and the site's
-    classifiers. `withheld` is the number of clusters that too few of the site's private instances are in, so that their
-    labels entered no sum. `reliability` has the estimated share of right labels of each classifier whose confusion
-    matrix the site alone holds, in the order of their names. `sure` has the numbers of decisions of ``bc3e`` whose
-    class probability is at least each of `LEVELS`, and `sure_correct` those of them that are right: 0 where they, or
-    the others, would be too few to count. `unsure` is the number of all instances listed as unsure.
+    `methods` are ``bc3e``, ``vote`` (for private instances: no site has all votes for a shared one) and the site's
+    classifiers. `withheld` is the number of clusters whose labels entered no sum, because they have too few of the
+    site's private instances. `reliability` is the estimated share of correct labels of each classifier whose confusion
+    matrix the site alone holds, in the order of names. `sure` counts the decisions of ``bc3e`` with a class probability
+    of at least each of `LEVELS`, `sure_correct` the correct ones among them; both are 0 where these, or the other
+    decisions, are too few. `unsure` is the number of all instances listed as unsure.
     """
 
     methods: tuple[str, ...]
@@ -289,7 +285,7 @@ class Tally(Payload):
 
 @dataclass(frozen=True)
 class PredictionTally(Payload):
-    """To the center, once, in a prediction: number of instances that got a class; the rest as in `Tally`."""
+    """To the center, once, in a prediction: number of instances with a predicted class; the rest as in `Tally`."""
 
     instances: int
     methods: tuple[str, ...]
@@ -298,17 +294,17 @@ class PredictionTally(Payload):
 
 
 @dataclass(frozen=True)
-class Predict(Payload, answer=PredictionTally):
-    """To sites, once, in a prediction: the parameters of an earlier run, for the classes of new instances.
+class EarlierParameters(Payload, spends={MODELS: 1}):
+    """Fields of the asks of a prediction: the parameters of an earlier run.
 
     Attributes
     ----------
     alpha : ndarray
         ``(k,)``.
     clusterings : tuple of str
-        Names of all tables of that run; `beta` has them, ``(k, k_m)``.
+        Names of the tables of that run, ``(k, k_m)`` in `beta`; where instances are shared, without the sites' own.
     tolerance, max_sweeps, draws :
-        Of the E-step, as in `EStep`.
+        Settings of the E-step, as in `EStep`.
     """
 
     alpha: Float64[np.ndarray, "k"]
@@ -316,61 +312,50 @@ class Predict(Payload, answer=PredictionTally):
     beta: tuple[Float64[np.ndarray, "k _"], ...]
     tolerance: float
     max_sweeps: int
-    draws: int = 0
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1}
+    draws: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True)
-class PredictShared(Payload, answer=Starts):
-    """To sites, once, in a prediction where instances are shared: the parameters of an earlier run.
+class Predict(EarlierParameters, answer=PredictionTally):
+    """To sites, once, in a prediction: asks for the classes of new instances."""
+
+
+@dataclass(frozen=True)
+class PredictShared(EarlierParameters, answer=Starts):
+    """To sites, once, in a prediction where instances are shared: asks for the start of their E-step.
 
     Attributes
     ----------
-    alpha, clusterings, beta :
-        As in `Predict`; a clustering whose beta is not here is a site's own.
     session : str
         The earlier run: a site has the tables of its own clusterings in ``models/SESSION.npz``.
     shared : ndarray
         As in `Setup`.
-    grid_bits, tolerance, max_sweeps, draws :
-        Settings of the E-step.
+    grid_bits : int
+        Fineness of the grid.
     """
 
-    alpha: Float64[np.ndarray, "k"]
-    clusterings: tuple[str, ...]
-    beta: tuple[Float64[np.ndarray, "k _"], ...]
     session: str
     shared: Int64[np.ndarray, "shared"]
     grid_bits: int
-    tolerance: float
-    max_sweeps: int
-    draws: int = 0
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1}
 
 
 @dataclass(frozen=True)
 class Conclude(Payload, answer=Tally):
-    """To sites, once: asks a site to write its instances' class probabilities to its own file, and to count.
+    """To sites, once: asks them to write class probabilities to their own files, and to count correct decisions.
 
     Attributes
     ----------
     accepted : bool
-        Whether the last E-step counts (as in `EStep`).
+        As in `EStep`, of the last E-step.
     gamma : ndarray
         Final gamma of the site's shared instances, ``(k, shared)``.
     counted : ndarray
-        Shared instances that this site counts, so that each is counted once.
+        Shared instances that this site counts. Each is counted at one site.
     alpha : ndarray
-        ``(k,)`` of the fit where classifiers have confusion matrices, else empty: class probabilities then are of the
-        labels alone (`numerics.bc3e.reliability.class_probabilities`).
+        ``(k,)`` of the fit if classifiers have confusion matrices: class probabilities are then of the labels alone
+        (`numerics.bc3e.reliability.class_probabilities`); else empty.
     abstain : float
-        Class probability below which the site lists an instance as unsure, in its own file; 0: it lists none.
+        Class probability below which the site lists an instance as unsure in its own file; 0: none.
     """
 
     accepted: bool

@@ -1,9 +1,9 @@
 """Payloads of fair clustering by coresets: what crosses the wire (docs/coreset.md, "What left my site").
 
-Two asks: every site summarizes its rows in weighted points; then the center tells it how many of the rows behind each
-point go to which cluster center, and it confirms the number of rows of each group in its clusters. Where all rows are
-assigned exactly, and not the points, rounds of prices come between. Of their answers the center needs the sums over
-sites only, so they can be masked (`strategies.secure_aggregation`); points are no sums, and every site sends its own.
+Two asks: every site summarizes its rows in weighted points; then the center sends how many rows of each point go to
+each cluster, and the site confirms the number of rows of each group in each cluster. Exact assignment of rows, instead
+of points, has rounds of prices in between. The center needs only sums of their answers over sites, so they can be
+masked (`strategies.secure_aggregation`). Points cannot: every site sends its own.
 
 A group is a value of the sensitive columns; the paper calls it a color.
 
@@ -31,11 +31,11 @@ MOST_POINTS = 10**7
 LARGEST, LARGEST_SUM = 1e50, 1e120
 """Largest coordinate and largest sum of squares: beyond them, squares and sums would overflow."""
 LEAST_TEMPERATURE = 1e-7
-"""Smallest temperature: below it the minimum is hardly softened."""
+"""Smallest temperature: below it, the softened minimum is nearly exact."""
 MOST_REFINED = 20
 """Largest number of rounds that move the centers."""
 MOST_PRICED = 100
-"""Largest number of clusters with prices: for every table of prices a site answers k^2 numbers for each group."""
+"""Largest number of clusters with prices: an answer has k^2 numbers for each table of prices and group."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class Summary(Payload):
     group : ndarray
         Group of each point, a place in `groups`.
     movement : ndarray
-        For every column the sum, over all represented rows, of their squared distance to their point.
+        For every column, the sum over all represented rows of their squared distance to their point.
     n_rows : int
-        Rows of the site.
+        Number of rows of the site.
     withheld : int
-        Rows without a point: their group has fewer than `Construction.min_weight` rows.
+        Number of rows without a point, because their group has fewer than `Construction.min_weight` rows.
     merged : int
-        Points that were lighter than that and were merged into another.
+        Number of points that had a smaller weight and were merged into others.
     """
 
     features: tuple[str, ...]
@@ -77,14 +77,14 @@ class Summary(Payload):
 
 @dataclass(frozen=True)
 class Construction(Payload):
-    """The beginning of every ask: how a site's rows become points.
+    """Fields of every ask: how a site's rows become points.
 
-    It is repeated, so that a site that has lost its memory between two asks computes the same points again.
+    They are repeated, so that a site that has lost its memory computes the same points again.
 
     Attributes
     ----------
     size : int
-        Largest number of locations; each has a point for every group of its rows.
+        Largest number of locations. Each location has a point for every group of its rows.
     construction : str
         ``bico`` (one pass) or ``kmeans`` (locations improved by further passes).
     projection : int
@@ -92,7 +92,7 @@ class Construction(Payload):
     min_weight : int
         Fewest rows of a point. A site may require more.
     scaled : bool
-        Whether columns are in units of their standard deviation, or in their own.
+        Whether columns are divided by their standard deviations.
     """
 
     size: int
@@ -109,62 +109,68 @@ class Summarize(Construction, answer=Summary):
 
 @dataclass(frozen=True)
 class ClusterCounts(Payload):
-    """To the center, once: the site has assigned its rows as it was asked to.
+    """To the center, once: confirms that the site has assigned its rows.
 
-    There is nothing in it that the center does not know. What the rows cost it computes from points and movement: a
-    cost of the rows themselves would tell where a row lies that leaves its point for a center far away.
+    The center knows these counts already. It computes costs from points and movement; an exact cost would reveal where
+    a row lies that goes to a center far from its point.
 
     Attributes
     ----------
     counts : ndarray
-        Rows of each group in each cluster, groups as in the ask.
+        Number of rows of each group in each cluster, groups as in the ask.
     """
 
     counts: Int64[np.ndarray, "k h"]
 
 
 @dataclass(frozen=True)
-class Assign(Construction, answer=ClusterCounts):
-    """To sites, once: how many rows of each point go where.
+class ClusteringAsk(Construction):
+    """Fields of every ask about clusters.
 
     Attributes
     ----------
     groups : tuple of str
-        Names of the site's groups, in its own order.
+        Names of the groups: the site's own in its own order, or in asks of prices those of all sites.
     centers : ndarray
         Centers of the clusters, in the units of the data.
     scale : ndarray
         Unit of each column: distances are between columns divided by it.
-    point, center, mass : ndarray
-        ``mass`` rows of the site's point ``point`` go to center ``center``; sorted by point.
     """
 
     groups: tuple[str, ...]
     centers: Float64[np.ndarray, "k d"]
     scale: Float64[np.ndarray, "d"]
+
+
+@dataclass(frozen=True)
+class Assign(ClusteringAsk, answer=ClusterCounts, spends={ASSIGNMENTS: 1}):
+    """To sites, once: asks to assign numbers of rows of each point to the centers.
+
+    Attributes
+    ----------
+    point, center, mass : ndarray
+        ``mass`` rows of the site's point ``point`` go to center ``center``; sorted by point.
+    """
+
     point: Int64[np.ndarray, "s"]
     center: Int64[np.ndarray, "s"]
     mass: Int64[np.ndarray, "s"]
 
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {ASSIGNMENTS: 1}
-
 
 @dataclass(frozen=True)
 class CostsAlone(Payload, summed=True):
-    """To the center, once: what rows cost that had no part in their centers, at the site's own and at the joint ones.
+    """To the center, once: costs of rows at the site's own centers and at the joint ones, both made without the row.
 
-    Sums have three digits. The site's own centers are not of the center's choice. Joint costs are those of rows that go
-    where their points go, which the center knows but for the movement in single clusters; with consent to prices, those
-    of rows that go where prices say, of which `ClusterCosts` has a sum with all digits. A center that invents centers
-    learns at most how far the rows of one point, `Construction.min_weight` or more, lie from each other, to three
-    digits of a sum over many rows.
+    Sums are rounded to three digits. The fusion center cannot choose the site's own centers. Joint costs are of rows
+    that go where their points go; the center knows them, except for the movement in single clusters. With consent to
+    prices, they are of rows that go where prices send them; `ClusterCosts` has their exact sum. A fusion center that
+    invents cluster centers learns at most how far the rows of one point, `Construction.min_weight` or more, lie from
+    each other, to three digits of a sum over many rows.
 
     Attributes
     ----------
     rows : int
-        Rows that were compared; 0 if they are too few for so many clusters, and then nothing else is sent.
+        Number of rows compared; 0, like all other numbers, if they are too few for so many clusters.
     alone : float
         Sum of the squared distances of rows from fair centers of other rows of the site, in units of `Assign.scale`.
     together : float
@@ -185,41 +191,29 @@ class CostsAlone(Payload, summed=True):
 
 
 @dataclass(frozen=True)
-class Compare(Construction, answer=CostsAlone, alike=True):
-    """To sites, once, with the ask to assign rows or the first prices: asks how well each would do alone.
+class Compare(Assign, answer=CostsAlone, alike=True, spends={MODELS: 1, ASSIGNMENTS: 1}):
+    """To sites, once, with the ask to assign rows or the first prices: asks for costs without the other sites.
+
+    Without shares of points (`Assign.point`), rows go where prices send them, which takes the site's consent to prices.
 
     Attributes
     ----------
-    groups, centers, scale
-        As in `Assign`.
-    point, center, mass : ndarray
-        As in `Assign`; empty: rows go where prices say, which takes the site's consent to prices.
     shift : ndarray
         Prices of the groups at the centers.
     sizes : ndarray
-        Rows of all sites in each cluster.
+        Number of rows of all sites in each cluster.
     alpha : float
-        A share in the site's own clusters is between alpha times and 1/alpha times that of its rows.
+        A group's share of each of the site's own clusters is alpha to 1/alpha times its share of the site's rows.
     """
 
-    groups: tuple[str, ...]
-    centers: Float64[np.ndarray, "k d"]
-    scale: Float64[np.ndarray, "d"]
-    point: Int64[np.ndarray, "s"]
-    center: Int64[np.ndarray, "s"]
-    mass: Int64[np.ndarray, "s"]
     shift: Float64[np.ndarray, "h k"]
     sizes: Int64[np.ndarray, "k"]
     alpha: float
 
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1, ASSIGNMENTS: 1}
-
 
 @dataclass(frozen=True)
 class Masses(Payload, summed=True):
-    """To the center, in every round of prices: sums over the site's rows, one set for every table of prices.
+    """To the center, in every round of prices: sums over the site's rows for every table of prices.
 
     Attributes
     ----------
@@ -227,12 +221,12 @@ class Masses(Payload, summed=True):
         Sum over the rows of ``min_c (d_pc + s_hc)``; d_pc is the squared distance to center c, s_hc the price of the
         row's group h there.
     masses : ndarray
-        Rows of each group that go to each center, with a softened minimum:
+        Number of rows of each group at each center, with a softened minimum:
         ``-T_p log sum_c exp(-(d_pc + s_hc) / T_p)`` (numerics/coreset/fairness/dual.py).
     curvature : ndarray
         Negative derivatives of `masses` by the prices, a block for every group.
     whole : ndarray
-        `masses` in whole rows, as many of each group as the site has; from them it assigns its rows in the end.
+        `masses` rounded to whole numbers that keep the size of each group. `Settle` corrects them.
     """
 
     exact: Float64[np.ndarray, "m"]
@@ -242,31 +236,24 @@ class Masses(Payload, summed=True):
 
 
 @dataclass(frozen=True)
-class Price(Construction, answer=Masses, alike=True):
-    """To sites, in every round of prices: asks where the rows would go at these prices.
+class Price(ClusteringAsk, answer=Masses, alike=True):
+    """To sites, in every round of prices: asks for the numbers of rows at each center with these prices.
 
     Rows without a point take no part.
 
     Attributes
     ----------
-    groups : tuple of str
-        Names of all sites' groups.
-    centers, scale : ndarray
-        As in `Assign`.
     shifts : ndarray
-        m tables of prices, which are added to the squared distance of a row of group h from center c.
+        m tables of prices. A price is added to the squared distance of a row of group h from center c.
     temperatures : ndarray
         Softness of the minimum for each table, as a share of a row's median squared distance to the centers.
     """
 
-    groups: tuple[str, ...]
-    centers: Float64[np.ndarray, "k d"]
-    scale: Float64[np.ndarray, "d"]
     shifts: Float64[np.ndarray, "m h k"]
     temperatures: Float64[np.ndarray, "m"]
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {ASSIGNMENTS: len(self.shifts)}
 
 
@@ -274,21 +261,21 @@ class Price(Construction, answer=Masses, alike=True):
 class Moments(Payload, summed=True):
     """To the center, in every round that moves the centers: whole numbers of rows, and rounded sums of these rows.
 
-    No cost is among them, and no softened number, from which a center that moves centers a little would compute single
-    rows. The distance of a sum from as many times the mean of the site's rows is a multiple of ``min_weight`` standard
-    deviations of these rows, in every column. So a single row changes a sum by nothing, mostly, and a sum of a few rows
-    says only whether they lie far out. At worst, a center that asks for the same row in many combinations learns it
-    roughly, within the limits of `clients.coreset.handlers` (docs/coreset.md, "A center that lies").
+    There are no costs and no softened numbers: from their changes, a fusion center that moves cluster centers a little
+    would compute single rows. A sum of m rows, less m times the mean of the site's rows, is rounded in every column to
+    a multiple of ``min_weight`` standard deviations of these rows. So a single row rarely changes a sum, and a sum of a
+    few rows tells only whether they lie far out. At worst, a center that asks for the same row in many combinations
+    learns it roughly, within the limits of `clients.coreset.handlers` (docs/coreset.md, "A center that lies").
 
     Attributes
     ----------
     whole : ndarray
-        As of `Masses`.
+        As in `Masses`.
     sums : ndarray
-        For every table of prices, the sum over the rows of their coordinates, times their share of each center, in
-        units of `Price.scale`.
+        For every table of prices and each center, the sum of the rows' coordinates, weighted by their shares of the
+        center, in units of `ClusteringAsk.scale`.
     plain_rows : ndarray
-        Rows that are nearest to each of `Refine.plain`.
+        Number of rows nearest to each of `Refine.plain`.
     plain_sums : ndarray
         Sums of their coordinates.
     """
@@ -301,12 +288,12 @@ class Moments(Payload, summed=True):
 
 @dataclass(frozen=True)
 class Refine(Price, answer=Moments, alike=True):
-    """To sites, in every round that moves the centers: as `Price`, each time with other centers.
+    """To sites, in every round that moves the centers: as `Price`, with new centers each time.
 
     Attributes
     ----------
     plain : ndarray
-        Centers of the clustering without fairness, which move as well.
+        Centers of the clustering without fairness, which move, too.
     """
 
     plain: Float64[np.ndarray, "c d"]
@@ -329,16 +316,14 @@ class ClusterCosts(ClusterCounts, summed=True):
 
 
 @dataclass(frozen=True)
-class Settle(Construction, answer=ClusterCosts, alike=True):
+class Settle(ClusteringAsk, answer=ClusterCosts, alike=True, spends={ASSIGNMENTS: 1}):
     """To sites, once, after the rounds of prices: asks them to assign every row.
 
-    Each site rounds its own numbers of rows (`Masses.whole`). What their sums lack of whole, fair numbers is settled by
-    corrections, a row here or there: the center needs no site's own numbers.
+    Each site rounds its own numbers of rows (`Masses.whole`). Corrections of single rows make the sums over sites fair,
+    so the center needs no site's own numbers.
 
     Attributes
     ----------
-    groups, centers, scale
-        As in `Assign` and `Price`.
     plain : ndarray
         Centers of a clustering without fairness, for comparison.
     shift, temperature
@@ -346,18 +331,11 @@ class Settle(Construction, answer=ClusterCosts, alike=True):
     sites : tuple of str
         Sites with corrections.
     corrections : ndarray
-        For each of them, how many rows of group h more than by its own numbers go to center c.
+        For each of them, the number of rows of group h to add to its own number at center c.
     """
 
-    groups: tuple[str, ...]
-    centers: Float64[np.ndarray, "k d"]
     plain: Float64[np.ndarray, "c d"]
-    scale: Float64[np.ndarray, "d"]
     shift: Float64[np.ndarray, "h k"]
     temperature: float
     sites: tuple[str, ...]
     corrections: Int64[np.ndarray, "s h k"]
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {ASSIGNMENTS: 1}

@@ -22,25 +22,24 @@ class Moments(Payload):
     counts : ndarray
         Rows of each expert.
     means, covariances : ndarray
-        Of each expert's inputs; the covariance is over n.
+        Moments of each expert's inputs; the covariance is over n.
     y_means, y_variances : ndarray
-        Of each expert's outputs; the variance is over n.
+        Moments of each expert's outputs; the variance is over n.
     theta : ndarray
-        Hyperparameters that fit the site's own standardized rows best; empty: it did not fit any.
+        Hyperparameters that fit the site's own standardized rows best; empty if it did not fit any.
     information : ndarray
-        Their precision: the upper triangle, row by row, of the average information matrix there.
+        Their precision: the upper triangle, row by row, of the average information matrix at `theta`.
     consents : tuple of str
-        What the site's own configuration allows beyond this: some of `protocols.gp.payloads.CONSENTS`.
+        Further payloads that the site's own configuration allows: some of `protocols.gp.payloads.CONSENTS`.
     left_out : int
-        Number of rows that the site leaves out in this run for wrong cells or outliers
+        Number of rows that the site leaves out of this run because of wrong cells or outliers
         (`numerics.gp.measurements.Measurements.without_outliers`).
     nearest : int
-        How many of its rows predict a point: those nearest to it; 0: all rows of an expert.
+        Number of nearest rows that predict a point; 0: all rows of an expert do.
     classes : tuple of str
-        Classes that the outputs have, in order; none: the outputs are amounts. The moments of outputs that are classes
-        are 0.
+        Classes of the outputs, in order; empty: the outputs are amounts. `y_means` and `y_variances` of classes are 0.
     class_counts : ndarray
-        Number of each expert's rows of each of these classes.
+        Number of rows of each expert and class.
     """
 
     features: tuple[str, ...]
@@ -73,8 +72,8 @@ class Survey(Payload, answer=Moments):
     robust : bool
         Whether the site leaves out rows whose output is an outlier, too (``gp.robust``).
     local : int
-        A site with more than `max_rows` rows has one expert instead, which predicts a point from so many rows, those
-        nearest to it (`numerics.gp.nearest_rows`); 0: it splits its rows.
+        Number of nearest rows from which the single expert of a site with more than `max_rows` rows predicts a point
+        (`numerics.gp.nearest_rows`); 0: such a site splits its rows.
     """
 
     max_rows: int
@@ -86,10 +85,10 @@ class Survey(Payload, answer=Moments):
 
 @dataclass(frozen=True)
 class ExpertAsk(Payload):
-    """The beginning of every later ask: the split into experts, and the common units.
+    """Fields of every later ask: the split into experts, and the common units.
 
-    A site keeps nothing between two asks. It splits its rows in the same way again; `counts` shows whether there are as
-    many as before.
+    A site keeps nothing between two asks and splits its rows anew each time. `counts` shows whether the split is still
+    the same.
 
     Attributes
     ----------
@@ -104,13 +103,13 @@ class ExpertAsk(Payload):
     robust, local
         As in `Survey`.
     own_noise : bool
-        Whether the site predicts with the noise of its own that fits its rows best, instead of the common one
-        (``gp.noise``, `numerics.gp.own_noise`).
+        Whether the site predicts with its own noise, fitted to its rows, instead of the common one (``gp.noise``,
+        `numerics.gp.own_noise`).
     classes : tuple of str
-        Classes of all sites, in order; none: the outputs are amounts. Each class is an output of its own
-        (`numerics.gp.dirichlet`), and `y_scale` the unit of all of them.
+        Classes of all sites, in order; empty: the outputs are amounts. Each class is an output of its own
+        (`numerics.gp.dirichlet`), and `y_scale` is their common unit.
     class_means : ndarray
-        Origin of the output of each class: with them, the sites learn about how frequent the classes are.
+        Origin of the output of each class. It tells the sites roughly how frequent the class is.
     """
 
     max_rows: int
@@ -130,14 +129,14 @@ class ExpertAsk(Payload):
 class Likelihood(Payload, summed=True):
     """To the center: for each candidate, sums over the site's experts (Jalali and Kasneci 2022, eq. 1) and classes.
 
-    Of a site whose expert predicts from nearest rows, sums over `numerics.gp.nearest_rows.neighborhoods`.
+    If the site's expert predicts from nearest rows, sums over `numerics.gp.nearest_rows.neighborhoods`.
 
     Attributes
     ----------
     values : ndarray
         Log marginal likelihood; `protocols.gp.payloads.NO_VALUE` where it cannot be computed.
     gradients : ndarray
-        Its derivatives by theta.
+        Derivatives of `values` by theta.
     informations : ndarray
         The upper triangle, row by row, of the average information matrix (numerics/gp/likelihood.py).
     """
@@ -148,8 +147,8 @@ class Likelihood(Payload, summed=True):
 
 
 @dataclass(frozen=True)
-class Evaluate(ExpertAsk, answer=Likelihood):
-    """To sites, several times: asks how likely the outputs are with each of these hyperparameters.
+class CandidateAsk(ExpertAsk):
+    """Fields of the asks that compare hyperparameters.
 
     Attributes
     ----------
@@ -163,19 +162,24 @@ class Evaluate(ExpertAsk, answer=Likelihood):
     thetas: Float64[np.ndarray, "c p"]
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: len(self.thetas)}
 
 
 @dataclass(frozen=True)
+class Evaluate(CandidateAsk, answer=Likelihood):
+    """To sites, several times: asks for the likelihood of the outputs with each candidate."""
+
+
+@dataclass(frozen=True)
 class Errors(Payload, summed=True):
-    """To the center: for each candidate, how well the site's rows are predicted without themselves.
+    """To the center: leave-one-out errors on the site's rows for each candidate.
 
     Attributes
     ----------
     squares : ndarray
-        Sum of squared leave-one-out errors, in the common units, over the rows of the site's experts; of an expert of
-        nearest rows over some of them (`numerics.gp.nearest_rows`). Of classes, sum of log losses. Minus
+        Sum of squared errors, in the common units, or of log losses if outputs are classes, over the rows of the
+        site's experts; with nearest rows over a sample of them (`numerics.gp.nearest_rows`). Minus
         `protocols.gp.payloads.NO_VALUE` where it cannot be computed.
     """
 
@@ -183,26 +187,13 @@ class Errors(Payload, summed=True):
 
 
 @dataclass(frozen=True)
-class Validate(ExpertAsk, answer=Errors):
-    """To sites, once, if experts predict from nearest rows: asks for the errors of rows left out.
-
-    Attributes
-    ----------
-    kernel, thetas
-        As in `Evaluate`.
-    """
-
-    kernel: str
-    thetas: Float64[np.ndarray, "c p"]
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: len(self.thetas)}
+class Validate(CandidateAsk, answer=Errors):
+    """To sites, once, if experts predict from nearest rows: asks for leave-one-out errors with each candidate."""
 
 
 @dataclass(frozen=True)
-class LeftOut(ExpertAsk):
-    """The beginning of every ask about rows that are predicted without themselves.
+class LeaveOneOutAsk(ExpertAsk, spends={MODELS: 1}):
+    """Fields of the asks about predictions of rows without themselves.
 
     Attributes
     ----------
@@ -215,19 +206,15 @@ class LeftOut(ExpertAsk):
     kernel: str
     theta: Float64[np.ndarray, "p"]
 
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1}
-
 
 @dataclass(frozen=True)
 class Residuals(Payload, summed=True):
-    """To the center: how far the site's outputs are from what its other rows predict.
+    """To the center: numbers of leave-one-out residuals by size.
 
-    The center sees no residual, only how many there are of about each size, without sign and place. A count of 1 in a
-    far bin says that one row is an outlier, and the size of its residual to an eighth. WITH CRAFTED HYPERPARAMETERS a
-    residual is the row's output, and the counts are of the outputs by their distance from the origin of the units. So
-    there is one such answer in a run, with the hyperparameters of its predictions.
+    The center sees no residual, only their numbers by approximate size, without sign and row. A count of 1 in a far bin
+    reveals an outlier, and the size of its residual to an eighth. WITH CRAFTED HYPERPARAMETERS a residual is the row's
+    output, and the counts are of the outputs by their distance from the origin of the units. So a site answers once in
+    a run, with the hyperparameters of its predictions.
 
     Attributes
     ----------
@@ -240,30 +227,29 @@ class Residuals(Payload, summed=True):
 
 
 @dataclass(frozen=True)
-class Calibrate(LeftOut, answer=Residuals):
-    """To sites, once, with the last ask: asks for the sizes of the residuals that the hyperparameters leave."""
+class Calibrate(LeaveOneOutAsk, answer=Residuals):
+    """To sites, once, with the last ask: asks for the sizes of leave-one-out residuals."""
 
 
 @dataclass(frozen=True)
 class Losses(Payload, summed=True):
-    """To the center: how surely the site's rows may be predicted, where outputs are classes.
+    """To the center, if outputs are classes: log losses of the site's rows by the sharpness of their probabilities.
 
-    Sums over the site's rows. With crafted hyperparameters they are sums of log losses of made-up probabilities, which
-    tell how many rows have which class at most; those numbers are in `Moments`.
+    With crafted hyperparameters the losses are of made-up probabilities, and tell the number of rows of each class at
+    most. Those numbers are in `Moments`, too.
 
     Attributes
     ----------
     losses : ndarray
-        Sum of the log losses of rows that are predicted without themselves, for each of
-        `numerics.gp.dirichlet.SHARPNESS`, to three digits.
+        Sum of leave-one-out log losses for each of `numerics.gp.dirichlet.SHARPNESS`, to three digits.
     """
 
     losses: Float64[np.ndarray, "21"]
 
 
 @dataclass(frozen=True)
-class Sharpen(LeftOut, answer=Losses):
-    """To sites, once, with the last ask, where outputs are classes: asks how sure probabilities may be."""
+class Sharpen(LeaveOneOutAsk, answer=Losses):
+    """To sites, once, with the last ask, if outputs are classes: asks for log losses by sharpness."""
 
 
 @dataclass(frozen=True)
@@ -275,7 +261,7 @@ class Slope(Payload, summed=True):
     loss : float
         Sum over the rows of the cross-entropy.
     gradient : ndarray
-        Its derivatives by the network's weights.
+        Derivatives of `loss` by the network's weights.
     """
 
     loss: float
@@ -283,15 +269,15 @@ class Slope(Payload, summed=True):
 
 
 @dataclass(frozen=True)
-class Train(ExpertAsk, answer=Slope):
-    """To sites, several times, for a gate that is a network: asks how well it assigns the site's rows to their experts.
+class Train(ExpertAsk, answer=Slope, spends={MODELS: 1}):
+    """To sites, several times: asks for the loss of the gate's network on the site's rows, and for its gradient.
 
     Attributes
     ----------
     hidden : int
-        Units of its hidden layer.
+        Number of units of the network's hidden layer.
     n_experts : int
-        Experts of all sites.
+        Number of experts of all sites.
     experts : ndarray
         Numbers of the site's own experts.
     weights : ndarray
@@ -302,10 +288,6 @@ class Train(ExpertAsk, answer=Slope):
     n_experts: int
     experts: Int64[np.ndarray, "m"]
     weights: Float64[np.ndarray, "w"]
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1}
 
 
 @dataclass(frozen=True)

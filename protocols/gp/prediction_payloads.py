@@ -1,4 +1,4 @@
-"""Payloads of predictions, and of how well a site does alone."""
+"""Payloads of predictions, and of the errors of a site alone."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from protocols.wire.payload import Payload
 class Predictions(Payload):
     """To the center: predictions of each of the site's experts at its points, in the common units.
 
-    Where outputs are classes, every point has one prediction for each class, in the order of the classes; with a
-    hundred rows around it they tell how many have which class, and rounding hides the last of them.
+    If outputs are classes, every point has one prediction for each class, in the order of the classes. At a point with
+    a hundred rows around it, they tell the number of rows of each class, to the one that rounding hides.
 
     Attributes
     ----------
@@ -28,9 +28,9 @@ class Predictions(Payload):
     features : tuple of ndarray
         Features that give the covariance with other experts' predictions (numerics/gp/sketch.py).
     further_mean, further_unknown : tuple of ndarray
-        If asked, answers about D values of the function around each point: means, and the upper triangles of the
-        covariances that are left (numerics/gp/joint_answers.py). They reveal as much as predictions at D more points,
-        each rounded in the same way, and nothing where few rows tell of a value.
+        If asked for, predictions of D values of the function around each point: means, and upper triangles of the
+        posterior covariances (numerics/gp/joint_answers.py). They reveal as much as rounded predictions at D more
+        points, and nothing of a value that rests on few rows.
     """
 
     mean: tuple[Float64[np.ndarray, "_"], ...]
@@ -42,7 +42,7 @@ class Predictions(Payload):
 
 @dataclass(frozen=True)
 class Predict(ExpertAsk, answer=Predictions):
-    """To sites, usually once: asks for predictions of the output at these points.
+    """To sites, usually once: asks for predictions at these points.
 
     Attributes
     ----------
@@ -51,18 +51,18 @@ class Predict(ExpertAsk, answer=Predictions):
     theta : ndarray
         The hyperparameters.
     points : tuple of ndarray
-        Points of each of the site's experts, in the common units; none for an expert that is not chosen.
+        Points of each of the site's experts, in the common units; no points for an expert that is not chosen.
     landmarks, seed : int
-        D, and the seed of the landmarks around every point, which the features are over (numerics/gp/landmarks.py); 0:
-        no features.
+        Number D of landmarks around every point, and their seed (numerics/gp/landmarks.py). Features are functions of
+        the landmarks; with D = 0 there are none.
     varies : ndarray
-        Whether an input differs between rows of any sites.
+        By input, whether it differs between any two rows of all sites.
     shared_rows : int
-        Number of rows that the site was asked to share: its own are among the shared rows, and count once.
+        Number of rows that the site was asked to share. They are among `shared_x`, and count once.
     shared_x, shared_y : ndarray
-        Rows that every expert has in addition to its own (GRBCM); none: no such rows.
+        Rows that every expert gets in addition to its own (GRBCM); may be empty.
     joint : bool
-        Whether experts also answer about the landmarks (``gp.answers``).
+        Whether experts also predict the landmarks (``gp.answers``).
     """
 
     kernel: str
@@ -78,23 +78,21 @@ class Predict(ExpertAsk, answer=Predictions):
 
     @property
     def n_answers(self) -> int:
-        """Number of values of the function that the site is asked about."""
+        """Number of values of the function that the site predicts."""
         return sum(map(len, self.points)) * (1 + self.landmarks * self.joint)
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: 1, QUERY_POINTS: self.n_answers}
 
 
 @dataclass(frozen=True)
 class ErrorsAlone(Payload):
-    """To the center: how well the site predicts test points by its own rows alone, in sums over groups of points.
+    """To the center: errors of the site's predictions of test points by its own rows alone, summed over groups.
 
-    Where outputs are classes, the sums are of log losses.
-
-    The site uses hyperparameters that fit its own rows, so none are of the center's choice. The sums are rounded to
-    three digits. A CENTER THAT MAKES UP THE POINTS OF A GROUP, all at one place, learns the site's prediction there: of
-    25 places in a run at most, and rounded as every prediction is.
+    The site fits the hyperparameters to its own rows; the center cannot choose them. The sums are rounded to three
+    digits. A CENTER THAT PUTS ALL POINTS OF A GROUP AT ONE PLACE learns the site's prediction there, rounded as every
+    prediction is, at 25 places in a run at most.
 
     Attributes
     ----------
@@ -107,9 +105,9 @@ class ErrorsAlone(Payload):
 
 @dataclass(frozen=True)
 class PredictAlone(ExpertAsk, answer=ErrorsAlone):
-    """To sites, once, with the ask for predictions: asks how well the site would predict the test points alone.
+    """To sites, once, with the ask for predictions: asks for the errors of the site alone at the test points.
 
-    The center's outputs at these points, which are its own, thereby go to the sites (``gp.alone``).
+    The ask brings the center's outputs at these points to the sites (``gp.alone``).
 
     Attributes
     ----------
@@ -127,5 +125,5 @@ class PredictAlone(ExpertAsk, answer=ErrorsAlone):
     groups: int
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: 1, QUERY_POINTS: len(self.points)}

@@ -17,31 +17,30 @@ from protocols.wire.payload import Payload, specs
 
 @dataclass(frozen=True)
 class Holdings(Payload):
-    """To the center, once: what the site holds.
+    """To the center, once: the rows, columns and outcome that the site holds.
 
     Attributes
     ----------
     n : int
-        Rows of the site.
+        Number of rows.
     keys : ndarray
-        HMAC-SHA256 of the entities' names, cut to 128 bits, in the order of the site's rows; no rows where entities
-        have no names (``align="row-order"``).
+        HMAC-SHA256 of the entities' names, cut to 128 bits, in the order of the site's rows; empty if entities have no
+        names (``align="row-order"``).
     check : ndarray
-        Hash of the sites' shared secret: it differs where two sites have different secrets. Empty without a secret.
+        Hash of the sites' shared secret, which shows whether all sites have the same; empty without a secret.
     kind : str
-        ``number`` or ``text``: content of the column of names; empty: there is no such column.
+        Content of the column of names, ``number`` or ``text``; empty: there is no such column.
     n_columns : int
         Number of columns that the site learns from.
     agent : str
-        Its method.
+        The site's method.
     outcome : bool
-        Whether it holds the outcome.
+        Whether the site holds the outcome.
     public_key : ndarray
         X25519 key of this run, for payloads that are sealed for this site; empty unless asked for.
     split : ndarray
-        What each row is for, if the site holds the outcome and knows persons: 0 to fit, 1 to choose by, 2 to test on;
-        else empty. Rows of one person are for the same, in every run: of two rows it tells at most that they are about
-        two persons.
+        Use of each row, if the site holds the outcome and knows persons: 0 training, 1 validation, 2 test; else empty.
+        Rows of one person have the same use in every run, so two rows of different use are about two persons.
     classes : tuple of str
         Names of the outcome's classes, at the site that holds it; empty for amounts.
     """
@@ -67,9 +66,9 @@ class Enrol(Payload, answer=Holdings):
     salt : str
         Salt of this run: keyed hashes of two runs cannot be matched.
     align : str
-        ``id``, ``row-order``, or empty: by name where the site has names.
+        ``id``, ``row-order``, or empty: by name if the site has names.
     seal : bool
-        Whether a public key is wanted.
+        Whether to send a public key.
     """
 
     salt: str
@@ -89,17 +88,15 @@ class Order(Payload, answer=Ready):
     Attributes
     ----------
     rows : ndarray
-        Places of the common entities among the site's rows, in the order that is common to all sites; training rows
-        come first.
+        Places of the common entities among the site's rows, in an order that all sites share; training rows first.
     agent : str
-        The run's method, for a site that has none of its own.
+        The run's method, for a site without a method of its own.
     min_leaf : int
         Fewest rows in a leaf of a tree.
     holder : str
-        The site that holds the outcome. It alone may read later predictions of the models. Empty: the fusion center
-        holds the outcome.
+        Site that holds the outcome, and alone may read later predictions of the models; empty: the fusion center does.
     names, public_keys
-        Sites that payloads are sealed for, or that seal them, and their keys; empty where nothing is sealed.
+        Names and keys of the sites that exchange sealed payloads; empty if nothing is sealed.
     """
 
     rows: Int64[np.ndarray, "n"]
@@ -122,7 +119,7 @@ class FittedValues(Payload):
     fitted : ndarray
         For the rows that it fitted, a column for every column of `Fit.target`; a step is multiplied by `Fit.add`.
     held : ndarray
-        For all later rows.
+        The same for all later rows.
     """
 
     fitted: Float64[np.ndarray, "n c"] | Float32[np.ndarray, "n c"]
@@ -136,16 +133,16 @@ class Fit(Payload, answer=FittedValues):
     Attributes
     ----------
     target : ndarray
-        For the first n rows of the order; every column is fitted separately.
+        Targets of the first n rows of the order; every column is fitted separately.
     add : float
-        0: the new fit replaces the old one. Else the fit times this is added to the old one (Zheng, Kulkarni and Poor
+        0: the new fit replaces the old one. Else `add` times the fit is added to the old one (Zheng, Kulkarni and Poor
         2010, Algorithm 1, line 7).
     steps : int
-        Number of successive fits: from the second on, to what the earlier ones leave.
+        Number of successive fits, each to the residual of the earlier ones.
     number : int
-        Number of the step; an earlier step of the same number, which did not count, is discarded.
+        Number of the step. It replaces an earlier step of the same number, which was not accepted.
     keep : bool
-        Whether the agent stores the step, for later predictions.
+        Whether the agent stores the step for later predictions.
     """
 
     target: Float64[np.ndarray, "n c"] | Float32[np.ndarray, "n c"]
@@ -155,20 +152,20 @@ class Fit(Payload, answer=FittedValues):
     keep: bool = False
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: self.steps * self.target.shape[1]}
 
 
 @dataclass(frozen=True)
 class TrialFit(Payload):
-    """To the center: how well an agent can fit a residual.
+    """To the center: an agent's fit of a residual.
 
     Attributes
     ----------
     error : float
-        Sum of squares that would be left.
+        Residual sum of squares after the fit.
     fitted, held : ndarray
-        As in `FittedValues`, times `Try.add`; no rows where `error` is not below `Try.bar`.
+        As in `FittedValues`, times `Try.add`; no rows unless `error` is below `Try.bar`.
     """
 
     error: float
@@ -178,20 +175,20 @@ class TrialFit(Payload):
 
 @dataclass(frozen=True)
 class Try(Payload, answer=TrialFit):
-    """To every agent: asks how well it can fit this residual.
+    """To every agent: asks for the error of its fit of this residual (Zheng, Kulkarni and Poor 2010, eq. 23).
 
-    Zheng, Kulkarni and Poor (2010), eq. 23, in one ask where the winner can be predicted.
+    One ask is enough if the winner can be predicted.
 
     Attributes
     ----------
     residual : ndarray
-        For the first n rows of the order.
+        Residual of the first n rows of the order.
     bar : float
-        An agent whose error is below this sends its predictions, too.
+        An agent with an error below this sends its predictions, too.
     add, steps, number, keep
-        As in `Fit`; the agent stores the last try and the step that `accepted` names.
+        As in `Fit`; the agent stores the last try, and the step that `accepted` names.
     accepted : int
-        Number of the agent's last step that was the best of all, and counts; -1: none yet.
+        Number of the agent's last accepted step, the best of all agents; -1: none yet.
     """
 
     residual: Float64[np.ndarray, "n"] | Float32[np.ndarray, "n"]
@@ -203,30 +200,30 @@ class Try(Payload, answer=TrialFit):
     accepted: int = -1
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: self.steps}
 
 
 @dataclass(frozen=True)
 class Show(Payload, answer=FittedValues):
-    """To the agent that can fit the residual best: asks for its predictions, if it has not sent them yet."""
+    """To the agent with the best fit of the residual: asks for its predictions, if it has not sent them yet."""
 
 
 @dataclass(frozen=True)
 class PredictionsAlone(Payload):
     """To the center, once: predictions by the agent's own columns alone.
 
-    At worst they tell of a row what the steps of learning tell of it: which rows are alike in these columns, where such
-    a group may be a single row.
+    At worst they reveal the same as the steps of learning: which rows are alike in these columns, in groups that may be
+    a single row.
 
     Attributes
     ----------
     fitted : ndarray
-        For the rows of `Compare.target`, by a model of them: a column, or of classes the probability of each. No rows
-        unless they are wanted (`Compare.beside`).
+        For the rows of `Compare.target`, by a model of them: one column, or the probability of each class. No rows
+        unless `Compare.beside`.
     held : ndarray
-        For all later rows, by a model of the whole target; before them, if they are wanted, those of the target after
-        `Compare.n_fit`, by a model of the rows before.
+        For all later rows, by a model of the whole target. With `Compare.beside`, the target's rows from
+        `Compare.n_fit` on come first, by a model of the rows before them.
     """
 
     fitted: Float64[np.ndarray, "n c"] | Float32[np.ndarray, "n c"]
@@ -234,24 +231,24 @@ class PredictionsAlone(Payload):
 
 
 @dataclass(frozen=True)
-class Compare(Payload, answer=PredictionsAlone):
-    """To every agent, once, after learning: asks how well it predicts alone, by boosting of its own columns.
+class Compare(Payload, answer=PredictionsAlone, spends={MODELS: MOST_FITS}):
+    """To every agent, once, after learning: asks for predictions by boosting of its own columns alone.
 
-    At worst an agent learns the outcome of all rows to learn from, validation rows among them, less their mean; of
-    classes, the class of each of these rows by its number.
+    At worst an agent learns the outcome of every training and validation row, less the mean; if outcomes are classes,
+    the number of each row's class.
 
     Attributes
     ----------
     target : ndarray
-        Outcomes minus their mean, or the places of classes, for the rows to learn from.
+        Outcomes minus their mean, or the places of classes, of the training and validation rows.
     n_fit : int
-        Number of these before those that only judge.
+        Number of training rows, which come first.
     n_classes : int
         Number of classes; 0: the outcomes are amounts.
     balanced : bool
-        Whether rows have weights such that every class has the same.
+        Whether rows have weights that make the classes equally heavy.
     beside : bool
-        Whether predictions of the target's rows are wanted, too.
+        Whether to send predictions of the target's rows, too.
     """
 
     target: Float64[np.ndarray, "n"] | Float32[np.ndarray, "n"]
@@ -260,27 +257,23 @@ class Compare(Payload, answer=PredictionsAlone):
     balanced: bool = False
     beside: bool = True
 
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: MOST_FITS}
-
 
 @dataclass(frozen=True)
 class EntityBins(Payload):
-    """To whoever holds the outcome, once: in which bin each common entity lies, in each of the site's columns.
+    """To the holder of the outcome, once: the bin of each common entity in each of the site's columns.
 
-    A site that does not allow it sends none. At worst they tell the rank of every entity in every column to one of the
-    bins, test rows among them, and which entities share a category; with randomized response less. Edges of the bins,
-    and names of columns and categories, stay at the site. A bin has `min-rows` rows of the site or more.
+    A site sends bins only with its own consent. At worst they reveal the rank of every entity, test rows included, in
+    every column to within a bin, and which entities share a category; randomized response reveals less. Edges of the
+    bins, and names of columns and categories, stay at the site. A bin has `min-rows` rows of the site or more.
 
     Attributes
     ----------
     bins : ndarray
-        A row for every entity of the order, a column for every column; no rows and columns where the site sends none.
+        A row for every entity of the order, a column for every column of the site; empty without consent.
     levels : ndarray
         Number of bins of each column.
     epsilon : float
-        eps of the randomized response to each column; 0: these are the bins.
+        eps of the randomized response of each column; 0: the bins are exact.
     """
 
     bins: UInt8[np.ndarray, "n c"]
@@ -289,28 +282,24 @@ class EntityBins(Payload):
 
 
 @dataclass(frozen=True)
-class Bin(Payload, answer=EntityBins):
-    """To every agent, once, before learning: asks for the bins of its columns, if it allows that.
+class Bin(Payload, answer=EntityBins, spends={MODELS: 1}):
+    """To every agent, once, before learning: asks for the bins of its columns.
 
     Attributes
     ----------
     levels : int
-        Most bins of a column of numbers: 16, 32 or 64.
+        Largest number of bins of a column of numbers: 16, 32 or 64.
     epsilon : float
-        eps of randomized response to each column, 0: none. A site may want a smaller one.
+        eps of the randomized response of each column; 0: none. A site may use a smaller one.
     """
 
     levels: int
     epsilon: float
 
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1}
-
 
 @dataclass(frozen=True)
 class Receipt(Payload):
-    """To the center, once: whether the agent has stored its model; false where it has no directory."""
+    """To the center, once: whether the agent has stored its model; False if it has no directory."""
 
     stored: bool
 
@@ -322,15 +311,16 @@ class Conclude(Payload, answer=Receipt):
     Attributes
     ----------
     target : ndarray
-        Target that the model is fitted to once more; empty: the model is a sum of steps.
+        Target of the model's last fit; empty: the model is a sum of steps.
     numbers : ndarray
-        Numbers of these steps; none, and no target: the agent has no part in the prediction.
+        Numbers of these steps; empty, like the target, if the agent has no part in the prediction.
     separate : bool
-        Whether later predictions have a column for every step, not their sum.
+        Whether later predictions have a column for every step, instead of their sum.
     bins : bool
-        Whether the bins of new rows are wanted later, as the site has given them; it stores their edges.
+        Whether the site stores the edges of its bins, to send the bins of new rows later.
     own : ndarray
-        Target of `Compare` where the site's own prediction has a share in the result, as last columns; else empty.
+        Target of `Compare` if the site's own prediction has a share in the result; its columns then come last. Else
+        empty.
     n_fit, n_classes, balanced
         As in `Compare`.
     """
@@ -349,7 +339,7 @@ class Conclude(Payload, answer=Receipt):
 
 
 def rounded(payload: Payload, dtype: np.dtype) -> Payload:
-    """Return the payload with the numbers that may cross in lower precision in this one."""
+    """Return the payload with this dtype in all fields that may have it."""
     changes = {
         name: getattr(payload, name).astype(dtype)
         for name, spec in specs(type(payload)).items()

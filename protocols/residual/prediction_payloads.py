@@ -20,10 +20,9 @@ class AgentPredictions(Payload):
     keys, check, kind
         As in `Holdings`.
     part : ndarray
-        ``f_j(x)``, a number for each row; of boosting a number for each row and step. The center has the coefficients
-        and computes ``sum_j beta_j f_j(x)``. At worst the steps tell of a new row what they told of the training rows:
-        by each tree, in which leaf it is. Of a site that has given bins, those of the row: its rank in each column, to
-        one of the bins.
+        ``f_j(x)`` of each row, for boosting of each row and step: the center computes ``sum_j beta_j f_j(x)``. Of a
+        site that sent bins, the bins of each row. At worst this reveals of a new row what learning revealed of the
+        training rows: its leaf in each tree, or its rank in each column to within a bin.
     """
 
     keys: UInt64[np.ndarray, "rows 2"]
@@ -33,7 +32,7 @@ class AgentPredictions(Payload):
 
 
 @dataclass(frozen=True)
-class Predict(Payload, answer=AgentPredictions):
+class Predict(Payload, answer=AgentPredictions, spends={MODELS: 1}):
     """To sites: asks for predictions of the present rows.
 
     Attributes
@@ -47,7 +46,3 @@ class Predict(Payload, answer=AgentPredictions):
     run: str
     salt: str
     align: str
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1}

@@ -1,4 +1,4 @@
-"""Sealed payloads, and asks to the site that holds the outcome: the center relays bytes that it cannot read."""
+"""Sealed payloads, which the center relays and cannot read, and asks to the site that holds the outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from protocols.wire.payload import Payload
 
 @dataclass(frozen=True)
 class SealedAnswer(Payload):
-    """To the center: the answer to a sealed ask, sealed for the site that asked. `body` as in `SealedAsk`."""
+    """To the center: the answer to a sealed ask, sealed for the asking site; `body` as in `SealedAsk`."""
 
     body: UInt8[np.ndarray, "bytes"]
 
@@ -28,7 +28,7 @@ class SealedAsk(Payload, answer=SealedAnswer):
     Attributes
     ----------
     sender : str
-        The site that sealed it.
+        Site that sealed it.
     body : ndarray
         Nonce and ciphertext (X25519, HKDF-SHA256, ChaCha20-Poly1305).
     """
@@ -44,11 +44,11 @@ class FusionStep(Payload):
     Attributes
     ----------
     agents : tuple of str
-        Agents that are asked; empty: the run has ended.
+        Agents to ask; empty: the run has ended.
     bodies : tuple of ndarray
         The asks, each sealed for its agent.
     refused : tuple of str
-        Agents whose last answer could not be used, and counts as missing.
+        Agents whose last answer was unusable and counts as missing.
     train, validation, test : float
         Mean squared errors, or log losses, of the newest ensemble; 0 where there are no such rows.
     beta : ndarray
@@ -68,21 +68,21 @@ class FusionStep(Payload):
     left_out : tuple of str
         Agents that raised the error on validation rows (``residual.robust``).
     last : bool
-        Whether the asks are to store the models.
+        Whether these asks tell agents to store their models.
     alone : tuple of str
-        Agents whose error alone is known (`Compare`).
+        Agents with a known error of their own predictions (`Compare`).
     alone_errors : ndarray
-        For each of them its mean squared error (or log loss) on the test rows, that of all together less it, and the
-        standard error of this difference.
+        For each of them, its own mean squared error (or log loss) on the test rows, the joint error minus this, and the
+        standard error of the difference.
     own_site : str
         Agent whose own prediction has a share in the result; empty: none.
     own_share : float
-        This share.
+        The share.
     scores : ndarray
-        Of classes, scores on the test rows and their standard errors, of all together and of each of `alone`
+        For classes, scores on the test rows and their standard errors, joint and of each of `alone`
         (`numerics.shared.classification.score_row`); empty for amounts.
     threshold : float
-        Of two classes, the probability from which on the second is predicted best; else -1.
+        For two classes, the probability from which on to predict the second; else -1.
     """
 
     agents: tuple[str, ...]
@@ -119,7 +119,7 @@ class Lead(Payload, answer=FusionStep):
     n_learn : int
         Number of training rows, the first ones of the order; the others are test rows.
     rules : str
-        How to learn (numerics/residual/rules.py), as JSON.
+        Rules of learning (numerics/residual/rules.py), as JSON.
     precision : str
         Precision of the numbers that it sends: ``float64`` or ``float32``.
     """
@@ -153,7 +153,7 @@ class KeepEnsemble(Payload, answer=Receipt):
     Attributes
     ----------
     agents : tuple of str
-        Agents that have a part in them.
+        Agents with a part in later predictions.
     n_learn : int
         Number of training rows, the first ones of the order; their mean outcome is the intercept.
     intercept : bool
@@ -166,24 +166,19 @@ class KeepEnsemble(Payload, answer=Receipt):
 
 
 @dataclass(frozen=True)
-class Present(Payload, answer=SealedAnswer):
-    """To sites: asks for predictions of the common rows by an earlier run's model, sealed for the site that held the
-    outcome.
+class Present(Payload, answer=SealedAnswer, spends={MODELS: 1}):
+    """To sites: asks for predictions of the common rows, sealed for the site that held the outcome of an earlier run.
 
     Attributes
     ----------
     run : str
         Run whose model predicts.
     receiver : str
-        Site that adds up the predictions.
+        Site that adds the predictions.
     """
 
     run: str
     receiver: str
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1}
 
 
 @dataclass(frozen=True)
@@ -202,7 +197,7 @@ class PredictionCount(Payload):
     n : int
         Number of predictions.
     missing : tuple of str
-        Agents whose part was expected and did not come.
+        Agents whose part is missing.
     """
 
     n: int
@@ -249,26 +244,26 @@ class NextResidual(Payload):
 
 @dataclass(frozen=True)
 class Pass(Payload, answer=NextResidual):
-    """To sites: asks an agent to fit the residual and pass on what is left (section VI-B, without a fusion center).
+    """To sites: asks an agent to fit the residual and pass on the next one (section VI-B, without a fusion center).
 
     Attributes
     ----------
     sender : str
-        Site that sealed `body`. This site itself: it seals its last residual again, for another agent, since the next
-        one does not answer. Empty: a new course begins, with the outcome, or with its residual in the clear where the
-        center holds it.
+        Site that sealed `body`. The site's own name: it seals its last residual for another agent, because the next one
+        did not answer. Empty: a new course begins with the outcome, or with a residual in the clear if the center holds
+        the outcome.
     body : ndarray
         As in `SealedAsk`; empty where this site takes its own residual.
     receiver : str
         The next agent.
     n_fit, n_validation : int
-        Training rows and validation rows; the others are test rows.
+        Numbers of training and validation rows; the others are test rows.
     add, steps, number, keep
-        As in `Fit`; with 0 steps the residual is passed on unchanged.
+        As in `Fit`; with 0 steps the agent passes the residual on unchanged.
     intercept : bool
-        Whether the mean of the outcome is subtracted.
+        Whether to subtract the mean of the outcome.
     accepted : int
-        Number of this agent's last step that counts; -1: none yet. The answer to a later step was lost.
+        Number of this agent's last accepted step; -1: none yet. Answers to later steps were lost.
     """
 
     sender: str
@@ -284,5 +279,5 @@ class Pass(Payload, answer=NextResidual):
     accepted: int = -1
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: self.steps}

@@ -1,14 +1,14 @@
 """Payloads of Select-Exchange-Cluster: what crosses the wire (docs/sec.md, "What left my site").
 
-Three asks: every learner fits a model and sends it; every learner sends the errors of the others' models on its rows;
-every learner gets its cluster and sends the errors of the cluster's predictions on rows that it held out. Before the
-last one, a run may ask for rows.
+There are three asks. Every learner fits a model and sends it; sends the errors of the others' models on its rows; gets
+its cluster and sends the errors of the cluster's predictions on rows that it held out. Before the last ask, a run may
+ask for rows.
 
 What that reveals: the fusion center, and through it every learner, sees the fitted models. A linear model is a list of
 coefficients. A forest's leaves hold means of `min_leaf` or more outcomes, and its thresholds lie between two of the
 site's own values. Nearest neighbors and support vector machines contain rows, and a site fits them only if its own
-configuration allows it. No payload holds a row but `Rows`, which a site leaves empty unless its own configuration
-allows it (``allow-pooling``).
+configuration allows it. Of all payloads only `Rows` holds rows; it is empty unless the site's own configuration allows
+it (``allow-pooling``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LARGEST_ERROR = 1e100
 LARGEST_LOG_LOSS = 14.0
 """Largest log loss: probabilities are clipped at 1e-6."""
 MOST_ROWS = 10**9
-"""Largest number of rows of a learner: they are its weight."""
+"""Largest number of rows of a learner, which is its weight."""
 
 
 @dataclass(frozen=True)
@@ -36,24 +36,24 @@ class FittedModel(Payload):
     Attributes
     ----------
     method : str
-        The candidate that it chose.
+        The chosen candidate.
     error : float
-        ``e_i``, the mean squared error that others' errors on its rows are compared with.
+        ``e_i``, the mean squared error with which others' errors on its rows are compared.
     variance : float
         Estimated variance of its model, in squared units of the outcome; 0 unless `Select.reference` is ``left-out``.
     n : int
-        Rows that it learned from, ``n_i``.
+        Number of rows that it learned from, ``n_i``.
     features : tuple of str
         Names of its inputs, in order.
     model : ndarray
         The fitted model (protocols/models/).
     mean, scatter : ndarray
-        Of the columns ``[X y]``: their means ``(p + 1,)`` and their products summed about these means,
-        ``(p + 1, p + 1)``; empty unless asked for.
+        Means ``(p + 1,)`` of the columns ``[X y]``, and sums of products about these means, ``(p + 1, p + 1)``; empty
+        unless asked for.
     sampled_from : int
-        Rows of the site, if they are so many that a sample of them is used, and `n` counts rows of the sample; else 0.
+        Number of rows of the site, if it uses a sample of `n` of them; else 0.
     classes : tuple of str
-        The classes that its rows have, in order; empty for amounts. Errors are then log losses everywhere.
+        The classes of its rows, in order; empty for amounts. With classes, all errors are log losses.
     """
 
     method: str
@@ -69,15 +69,15 @@ class FittedModel(Payload):
 
 
 @dataclass(frozen=True)
-class Select(Payload, answer=FittedModel):
+class Select(Payload, answer=FittedModel, spends={MODELS: 1}):
     """To sites, once: asks for a method chosen by cross-validation, and its fitted model.
 
     Attributes
     ----------
     candidates : str
-        Methods by short name, for a learner that has no list of its own.
+        Methods by short name, for a learner without a list of its own.
     selection : str
-        ``k-fold`` or ``half-half``. Either tells the center which method is best, and nothing else.
+        ``k-fold`` or ``half-half``. The center learns only which method is best.
     standardize : str
         ``learner``, ``model`` or ``none`` (numerics/shared/regression_rows.py, numerics/shared/regressors.py).
     min_leaf : int
@@ -85,9 +85,9 @@ class Select(Payload, answer=FittedModel):
     reference : str
         Definition of ``e_i``: ``left-out``, ``fitted`` or ``cv``.
     moments : bool
-        Whether `FittedModel.mean` and `FittedModel.scatter` are wanted, for a pooled linear regression.
+        Whether to send `FittedModel.mean` and `FittedModel.scatter`, for a pooled linear regression.
     class_weight : str
-        ``none`` or ``balanced``; of no effect on amounts.
+        ``none`` or ``balanced``; no effect on amounts.
     """
 
     candidates: str
@@ -97,10 +97,6 @@ class Select(Payload, answer=FittedModel):
     reference: str
     moments: bool
     class_weight: str = "none"
-
-    def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
-        return {MODELS: 1}
 
 
 @dataclass(frozen=True)
@@ -115,8 +111,8 @@ class Losses(Payload):
     finite : ndarray
         Whether the model's prediction is finite for every row, and the error at most `LARGEST_ERROR`.
     noise : float
-        Standard deviation of the random number in each loss, in what a row can count for; 0 if there is none. It
-        follows from the numbers of rows and models, and tells nothing of the rows.
+        Standard deviation of the random number added to each loss, in units of the most that one row can add; 0 without
+        noise. It follows from the numbers of rows and models alone.
     """
 
     losses: Float64[np.ndarray, "models"]
@@ -126,24 +122,24 @@ class Losses(Payload):
 
 @dataclass(frozen=True)
 class Exchange(Payload, answer=Losses):
-    """To sites, once: the learners' models. All sites get the same, so that it is encoded once.
+    """To sites, once: asks for the errors of the learners' models. The ask is the same for all, and encoded once.
 
     Attributes
     ----------
     learners : tuple of str
-        Names of their learners.
+        Names of the learners.
     models : tuple of ndarray
-        In the same order.
+        Their models, in this order.
     standardize : str
         As in `Select`.
     keep : bool
-        Whether their predictions of held-out rows are needed later.
+        Whether the site keeps the models' predictions of held-out rows for `Predict`.
     classes : tuple of str
-        The class list of the run, the union of the sites'; empty for amounts.
+        Class list of the run, the union of the sites' lists; empty for amounts.
     places : tuple of ndarray
-        Of every model, the places of its classes in this list; none for amounts.
+        For every model, the places of its classes in this list; empty for amounts.
     rows : ndarray
-        Of every model, the rows that it was fitted to; none for amounts.
+        For every model, the number of rows that it was fitted to; empty for amounts.
     """
 
     learners: tuple[str, ...]
@@ -155,19 +151,18 @@ class Exchange(Payload, answer=Losses):
     rows: Int64[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: len(self.models)}
 
 
 @dataclass(frozen=True)
 class Rows(Payload):
-    """To the center, once, from a site that allows it: the rows that its model learned from.
+    """To the center, once: the rows that the site's model learned from, if the site allows it; else no rows.
 
     Attributes
     ----------
     x, y : ndarray
-        Inputs, in the order of `FittedModel.features`, and outcomes, in the units of the site's file. No rows from a
-        site that keeps them.
+        Inputs, in the order of `FittedModel.features`, and outcomes, in the units of the site's file.
     """
 
     x: Float64[np.ndarray, "n p"]
@@ -176,7 +171,7 @@ class Rows(Payload):
 
 @dataclass(frozen=True)
 class Pool(Payload, answer=Rows):
-    """To the sites of clusters of several, once: asks for the rows, to fit one model to those of a cluster.
+    """To the sites of clusters of two or more, once: asks for rows, to fit one model to all rows of a cluster.
 
     Attributes
     ----------
@@ -194,24 +189,25 @@ class Errors(Payload):
     Attributes
     ----------
     n_test : int
-        Number of those rows; with 0 there are no errors.
+        Number of these rows; with 0 there are no errors.
     errors : ndarray
-        Of every combination of the ask; 0 where `finite` is False.
+        Error of every combination of the ask; 0 where `finite` is False.
     finite : ndarray
         Whether the combination's prediction is finite for every row.
     deviations : ndarray
-        Standard error of the difference to the error of the combination ``cluster``, from the differences row by row;
-        0 where `finite` is False.
+        Standard error of the difference to the error of ``personal``, or else of ``cluster``, or else of ``alone``:
+        the first one that is finite, which is what the learner should use unless its rows refute it. From the
+        differences row by row; 0 where `finite` is False. By it the center says whether to join.
     noise : float
-        As in `Losses`, of each error.
+        As in `Losses`, for each error.
     scores : ndarray
-        Of every combination, the scores of `numerics.shared.classification.SCORES`, -1 where undefined. They are exact,
-        so a site sends them only to a center that it trusts with its rows, as those of simulations do; else, and for
-        amounts, there are none.
+        For every combination, the scores of `numerics.shared.classification.SCORES`, -1 where undefined. They are
+        exact, so only a site that trusts the center with its rows sends them, as simulated sites do. Else, and for
+        amounts, `scores`, `confusion` and `reliability` are empty.
     confusion : ndarray
-        Of the combination ``cluster``, rows by true and predicted class; under the same condition.
+        Rows by true and predicted class, of the combination with which `deviations` compare.
     reliability : ndarray
-        Of the same, the points of the reliability diagram.
+        Points of the reliability diagram of the same combination.
     """
 
     n_test: int
@@ -226,32 +222,32 @@ class Errors(Payload):
 
 @dataclass(frozen=True)
 class Predict(Payload, answer=Errors):
-    """To sites, once: the learner's cluster, and the combinations of models to predict its held-out rows by.
+    """To sites, once: the learner's cluster, and combinations of models that predict its held-out rows.
 
     A combination predicts ``sum_i weights_i f_i(x) + own f(x) + [1 x] coefficients`` (Ye, Ding and Ghanadan 2022, eq.
-    5), plus ``sum_m pool_model_m g_m(x)`` over models g of pooled rows. The combination ``personal`` has no numbers
-    here: the learner mixes the models that it was sent by weights of its own, which start from `shares` and never leave
-    it.
+    5), plus ``sum_m pool_model_m g_m(x)`` over models g of pooled rows. The combination ``personal`` has no weights
+    here: the learner computes its own, starting from `shares`, and of classes takes the probabilities to a power of its
+    own. Neither ever leaves it, and the answer of a real site is computed without the power.
 
     Attributes
     ----------
     cluster : int
-        Its cluster, counted from 0; -1 if it belongs to none.
+        The learner's cluster, counted from 0; -1: none.
     combinations : tuple of str
         ``alone``, ``cluster``, ``all``, where the scenario has true clusters ``oracle``, and ``personal``.
     weights : ndarray
-        Weights of the models of `Exchange`; no columns if they were not kept.
+        Weights of the models of `Exchange`; no columns if the site did not keep their predictions.
     own : ndarray
         Weight of the learner's own model.
     coefficients : ndarray
         Coefficients of pooled linear regressions, intercept first; no columns without `Select.moments`.
     members : tuple of str
-        Learners of its cluster; `rows` has the number of rows that each learned from, and `shares` its share in eq.
-        (5). A newcomer has 0 of both, and lends no model.
+        Learners of its cluster. `rows` has the number of rows that each learned from, and `shares` its share in eq.
+        (5). Both are 0 for a newcomer, whose model is not used.
     pooled : ndarray
-        Which of them sent their rows: their shares together are the weight of the model that was fitted to these rows.
+        Which members sent their rows. The sum of their shares is the weight of the model fitted to these rows.
     models : tuple of ndarray
-        Models that the center fitted to pooled rows; none unless rows were asked for.
+        Models that the center fitted to pooled rows; empty unless it asked for rows.
     pool_weights : ndarray
         Their weights.
     standardize : str
@@ -272,5 +268,5 @@ class Predict(Payload, answer=Errors):
     standardize: str
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: 2 * len(self.combinations)}  # an error of each, and its standard error

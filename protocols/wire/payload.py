@@ -70,20 +70,28 @@ class Payload:
     answer: ClassVar[type[Payload] | None] = None
     summed: ClassVar[bool] = False
     alike: ClassVar[bool] = False
+    _spends: ClassVar[dict[str, int]] = {}
 
-    def __init_subclass__(cls, answer: type[Payload] | None = None, summed: bool = False, alike: bool = False) -> None:
+    def __init_subclass__(
+        cls,
+        answer: type[Payload] | None = None,
+        summed: bool = False,
+        alike: bool = False,
+        spends: dict[str, int] | None = None,
+    ) -> None:
         super().__init_subclass__()
         cls.answer = answer
         cls.summed = summed
         cls.alike = alike
+        cls._spends = cls._spends if spends is None else spends
 
     def spends(self) -> dict[str, int]:
         """Return how much of the data's budget an answer to this ask takes, by kind (`protocols.budget`).
 
-        Each ask is also charged as one ask, and for its bytes. The numbers behind the amount come from the center,
-        so the amount may be anything.
+        Each ask is also charged as one ask, and for its bytes. A class whose asks all take the same declares it
+        (``spends={MODELS: 1}``). Other amounts follow from numbers that the center chose, and may be anything.
         """
-        return {}
+        return self._spends
 
     @classmethod
     def title(cls) -> str:

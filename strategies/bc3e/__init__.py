@@ -173,7 +173,7 @@ class BC3E(FusionStrategy):
         if outcome.fit.shared is not None and outcome.fit.shared.members:
             return influence_on_shared(outcome.fit.shared)
         if self.settings.masked:
-            return Influence.cannot_be_said("the sites' sums were masked, so the fusion center holds their total only")
+            return Influence.unknown_since("the sites' sums were masked, so the fusion center holds their total only")
         return influence_of_sums(outcome.fit.mass)
 
     def excluded(self, outcome: FittedEnsemble) -> Mapping[str, str]:

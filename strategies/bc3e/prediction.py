@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from numerics.bc3e.anderson import PLAIN, SWEEPS
 from numerics.bc3e.reliability import confusion_of
 from protocols.bc3e.payloads import (
     Conclude,
@@ -25,7 +26,6 @@ from protocols.bc3e.payloads import (
 from protocols.bc3e.settings import Settings
 from strategies.bc3e.accuracy import accuracies, add_up
 from strategies.bc3e.checks import check_holdings, check_plain_shares, check_predicted, check_starts, check_tally
-from strategies.bc3e.em import SWEEPS
 from strategies.bc3e.layout import Layout, agree_layout
 from strategies.bc3e.shared import SharedInstances
 from strategies.conversation import Broadcast, Conversation, Tell
@@ -93,7 +93,7 @@ class BC3EPrediction(FusionStrategy):
         """Ask for an E-step at fixed parameters and for counts: in one round, unless instances are shared."""
         if self.distribution != "row":
             return (yield from self._predict_shared())
-        ask = Predict(self._alpha, self._names, self._beta, Settings.gamma_tolerance, SWEEPS, self._draws)
+        ask = Predict(self._alpha, self._names, self._beta, Settings.gamma_tolerance, SWEEPS, draws=self._draws)
         answers: dict[str, PredictionTally] = yield Broadcast(ask, check=check_predicted)
         instances = {site: answer.instances for site, answer in answers.items()}
         return ClassPredictions(answers, instances, sum(instances.values()))
@@ -141,7 +141,7 @@ class BC3EPrediction(FusionStrategy):
 
     def _converge(self, shared: SharedInstances) -> Conversation[None]:
         """Sweep over the shared instances until they have converged; go on without sites that stop answering."""
-        shared.begin(accepted=True)
+        shared.begin(PLAIN, SWEEPS, accepted=True)
         for number in range(1, SWEEPS + 1):
             asks = shared.asks(first=False)
             if not asks:

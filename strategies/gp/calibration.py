@@ -11,7 +11,7 @@ from numerics.gp.calibration import BINS
 from numerics.gp.dirichlet import SHARPNESS, best_sharpness
 from numerics.shared.classes import SMALLEST_PROBABILITY
 from numerics.shared.exact_sum import exact_sum
-from protocols.gp.payloads import Calibrate, LeftOut, Losses, Residuals, Sharpen
+from protocols.gp.payloads import Calibrate, LeaveOneOutAsk, Losses, Residuals, Sharpen
 from protocols.wire.payload import PayloadError
 from protocols.wire.vector_encoding import Sum
 from strategies.conversation import Check, Conversation
@@ -55,7 +55,7 @@ def sharpness(model: Model, masking: Masking | None = None) -> Conversation[floa
 
 def _ask_left_out(
     model: Model,
-    kind: type[LeftOut],
+    kind: type[LeaveOneOutAsk],
     nothing: Sum,
     check_of: Callable[[Mapping[str, int]], Check],
     masking: Masking | None,

@@ -62,7 +62,7 @@ def test_without_exchange_a_site_has_its_own_classifiers_only(tmp_path: Path) ->
 
 def test_sites_prepare_their_own_rows_with_files_of_coreset_and_of_classifiers(tmp_path: Path) -> None:
     """The commands of docs/bc3e.md: no site's rows leave it. The labels are those of all rows in one place."""
-    frames = {name: frame.assign(all="all") for name, frame in raw_rows({"a": 60, "b": 50}).items()}
+    frames = {name: frame.assign(all="all") for name, frame in raw_rows({"a": 150, "b": 120}).items()}
     for name, frame in frames.items():
         (tmp_path / name).mkdir()
         frame.to_csv(tmp_path / name / f"{name}.csv", index=False)
@@ -84,7 +84,7 @@ def test_sites_prepare_their_own_rows_with_files_of_coreset_and_of_classifiers(t
         clusters.rename(clusters.with_name("k3.csv"))
 
     def prepare(name: str) -> str:
-        given = {"target": "kind", "id": "id", "truth": "truth", "features": "x*", "classifiers": "bayes"}
+        given = {"target": "kind", "id": "id", "truth": "truth", "features": "x*", "classifiers": "logistic"}
         (clusters,) = tmp_path.glob(f"runs/*/*/sites/{name}/k3.csv")
         given |= {"models": tmp_path / "models", "clusterings": clusters}
         words = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
@@ -100,12 +100,12 @@ def test_sites_prepare_their_own_rows_with_files_of_coreset_and_of_classifiers(t
         target="kind",
         id="id",
         features="x*",
-        classifiers="bayes",
+        classifiers="logistic",
         clusters="1",
     )
     for name in frames:
         table, expected = pd.read_csv(tmp_path / "labels" / f"{name}.csv"), pd.read_csv(together[name])
-        for column in ("id", "class_a_bayes", "class_b_bayes"):
+        for column in ("id", "class_a_logistic", "class_b_logistic"):
             assert table[column].tolist() == expected[column].tolist()
         assert len(table.filter(like="cluster_").columns) == 1
     report = type_in(
@@ -117,7 +117,7 @@ def test_sites_prepare_their_own_rows_with_files_of_coreset_and_of_classifiers(t
 @pytest.mark.parametrize(
     ("file", "words"),
     [
-        ("models/c_bayes.skops", "is no classifier that prepare wrote"),
+        ("models/c_logistic.csv", "is no classifier that prepare wrote"),
         ("k3.csv", "is no file of clusters"),
         ("k4.csv", "does not name the 20 rows"),
     ],
@@ -127,7 +127,9 @@ def test_files_of_other_sites_are_checked(tmp_path: Path, file: str, words: str)
     path = tmp_path / file
     path.write_text("entity,cluster\n0,1\n" if file == "k4.csv" else "nothing")
     options = (
-        {"models": str(tmp_path / "models"), "classifiers": "bayes"} if "models" in file else {"clusterings": str(path)}
+        {"models": str(tmp_path / "models"), "classifiers": "logistic"}
+        if "models" in file
+        else {"clusterings": str(path)}
     )
     with pytest.raises(DataError, match=words):
         cs.prepare(cs.BC3E(), raw_rows({"a": 20}), tmp_path / "labels", target="kind", features="x*", **options)
@@ -139,7 +141,7 @@ def test_files_of_other_sites_are_checked(tmp_path: Path, file: str, words: str)
         ({}, "target is not set"),
         ({"target": "kind", "classifiers": "forest"}, "choose among bayes"),
         ({"target": "kind", "clusters": "two"}, "whole numbers from 1 on"),
-        ({"target": "kind", "models": "models"}, "choose among bayes, discriminant, logistic"),
+        ({"target": "kind", "models": "models"}, "choose among discriminant, logistic"),
         ({"target": "kind", "features": "x*", "clusterings": "k3.csv"}, "prepare each site by itself"),
     ],
 )

@@ -228,7 +228,7 @@ def test_site_that_lost_its_memory_too_goes_through_its_rounds_again(tmp_path: P
     report = load(run_over(grid, settings))[0]
     assert list(report.missing) == ["s2"]
     assert [line.partition(":")[0] for line in report.missing["s2"]] == ["round 6"]
-    assert any("s2 lost its memory, was asked everything again" in note for note in report.notes)
+    assert any("s2 lost its memory, and rebuilt it" in note for note in report.notes)
 
 
 @pytest.mark.parametrize("before", few([5, 6]), ids=["show", "hide"])

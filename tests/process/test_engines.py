@@ -77,7 +77,7 @@ def test_what_the_readme_types_first_gives_one_result(flower: FlowerHome, tmp_pa
 
 def simulated(flower: FlowerHome, folder: Path, settings: dict[str, Any], sites: int) -> Path:
     """Results of a run by Flower's engine."""
-    outcome = flwr_run(APP, {**settings, "output-dir": str(folder)}, sites, flower.env, 400)
+    outcome = flwr_run(APP, {**settings, "output-dir": str(folder)}, sites, flower.env)
     assert outcome.completed, outcome.log
     assert outcome.results is not None
     return outcome.results
@@ -112,9 +112,9 @@ def test_a_run_of_flowers_engine_is_resumed_by_the_local_one(flower: FlowerHome,
     config: dict[str, Any] = {**MANY_ROUNDS, "output-dir": str(tmp_path)}
     run = start_run(APP, config, 2, flower.env, tmp_path / "log")
     try:
-        run.wait_for("round   5", 120)
+        run.wait_for("round   5")
         kill_serverapp(flower.superlink_pid)
-        run.wait(180)
+        run.wait()
     finally:
         run.end()
     [partial] = (tmp_path / "bc3e-wine").glob(".*.partial")

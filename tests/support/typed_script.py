@@ -20,7 +20,7 @@ run = cs.run(
 )
 assert_type(run, cs.Run)
 assert_type(run.metrics, dict[str, float])
-assert_type(run.verdict.decision, Literal["join", "do not join", "too few rows", "cannot be said"])
+assert_type(run.verdict.decision, Literal["join", "do not join", "too few rows", "undecided"])
 assert_type(run.verdict.ways[0].gain, float | None)
 assert_type(run.report.sites, list[str])
 print(run.verdict.decison)  # type: ignore[attr-defined]

@@ -302,7 +302,7 @@ def settle(groups: tuple[str, ...], **changes: Any) -> Settle:
     shift = np.tile([0.0, 1e12], (len(groups), 1))
     corrections = np.zeros((1, *shift.shape), np.int64)
     corrections[0, 0] = [-1, 1]
-    honest = Settle(*HOW, groups, CENTERS, CENTERS, UNIT, shift, COLD, ("clinic",), corrections)
+    honest = Settle(*HOW, groups, CENTERS, UNIT, CENTERS, shift, COLD, ("clinic",), corrections)
     return replace(honest, **changes)
 
 

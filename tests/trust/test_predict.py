@@ -20,7 +20,7 @@ from tests.support.site_client import RealSite
 N, SHARED = 20, np.arange(12)
 NONE = np.zeros(0, np.int64)
 COMMON, OWN = np.full((3, 3), 1 / 3), np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
-PREDICT = PredictShared(np.ones(3), ("cluster_x",), (COMMON,), "then", SHARED, 30, 1e-8, 50)
+PREDICT = PredictShared(np.ones(3), ("cluster_x",), (COMMON,), 1e-8, 50, "then", SHARED, 30)
 SWEEP = Sweep(np.arange(4), np.zeros((3, 4)))
 CONCLUDE = Conclude(True, np.ones((3, len(SHARED))), NONE)
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, UInt8
 
-from clients.sec.disclosure import MOST_REPETITIONS
 from consilience.attack.interface import Attack, Claims
 from consilience.attack.sec.crafted_models import (
     FINEST,
@@ -27,10 +26,13 @@ from numerics.shared.regression_rows import RegressionRows
 from protocols.sec.payloads import MOST_ROWS, Errors, Exchange, FittedModel, Losses, Predict, Select
 
 _MOST_ASKS = 400
+_REPETITIONS = 10
 _COMBINATIONS = 3
 """Combinations of models that every center may ask the error of."""
 _MODELS, _STRIPS = 400, 40
 """Models of one ask, and strips of a column's range."""
+_RUNS_A_STRIP = 25
+"""Runs about one strip whose answers are averaged, if there are so many."""
 
 
 def true_rows(shard: RegressionRows) -> Float64[np.ndarray, "n q"]:
@@ -176,18 +178,23 @@ def strips(site: AttackedSite) -> Claims:
     center = _Center(site)
     if not center.start():
         return Claims.none(site.ranges.shape[1], center.refusal)
-    return _strips(center, _boundaries(site)[1:-1], _MODELS // _STRIPS)
+    boundaries = _boundaries(site)[1:-1]
+    return _between(center, boundaries, _rows_beyond(center, boundaries, _MODELS // _STRIPS))
 
 
 def strip_a_run(site: AttackedSite) -> Claims:
-    """All models of a run ask for the rows of one strip, those of the next run for the rows of another."""
+    """All models of a run ask for the rows of one strip; of fifty runs and more, 25 each ask for the same strip."""
     center = _Center(site)
-    boundaries = _boundaries(site)
+    n_runs, n_models = (1, _MODELS // 2) if site.most_runs < 2 * _RUNS_A_STRIP else (_RUNS_A_STRIP, 10)
     claims = []
-    for low, high in pairwise(boundaries[1:-1].tolist()):
-        if not center.start():
-            break
-        claims.append(_strips(center, np.array([low, high]), _MODELS // 2))
+    for bounds in pairwise(_boundaries(site)[1:-1].tolist()):
+        means = []
+        for number in range(n_runs):
+            if not center.start():
+                break
+            means.append(_rows_beyond(center, np.array(bounds), n_models, number * n_models))
+        if means:
+            claims.append(_between(center, np.array(bounds), np.mean(means, axis=0)))
     if not claims:
         return Claims.none(site.ranges.shape[1], center.refusal)
     low, high, counts = ([getattr(each, name) for each in claims] for name in ("low", "high", "counts"))
@@ -200,9 +207,16 @@ def _boundaries(site: AttackedSite) -> Float64[np.ndarray, "b"]:
     return np.linspace(least, greatest, _STRIPS + 1)
 
 
-def _strips(center: _Center, boundaries: Float64[np.ndarray, "b"], repeats: int) -> Claims:
-    """Count the rows between neighboring boundaries of the first column, from the counts beyond each boundary."""
-    means = _counts_of_classes(center, boundaries, repeats) if center.classes else _counts(center, boundaries, repeats)
+def _rows_beyond(
+    center: _Center, boundaries: Float64[np.ndarray, "b"], repeats: int, first: int = 0
+) -> Float64[np.ndarray, "b"]:
+    """Return the rows beyond each boundary of the first column, the mean of so many answers from the first on."""
+    places = range(first, first + (max(1, repeats // len(center.classes)) if center.classes else repeats))
+    return (_counts_of_classes if center.classes else _counts)(center, boundaries, places)
+
+
+def _between(center: _Center, boundaries: Float64[np.ndarray, "b"], means: Float64[np.ndarray, "b"]) -> Claims:
+    """Claim the rows between neighboring boundaries of the first column, from the counts beyond each boundary."""
     counts = np.nan_to_num(means[:-1] - means[1:]).round().astype(np.int64)
     bounds = np.full((2, len(counts), center.site.ranges.shape[1]), np.inf)
     bounds[0] = -np.inf
@@ -211,30 +225,31 @@ def _strips(center: _Center, boundaries: Float64[np.ndarray, "b"], repeats: int)
     return Claims(bounds[0], bounds[1], counts, [center.note])
 
 
-def _counts(center: _Center, boundaries: Float64[np.ndarray, "b"], repeats: int) -> Float64[np.ndarray, "b"]:
+def _counts(center: _Center, boundaries: Float64[np.ndarray, "b"], places: range) -> Float64[np.ndarray, "b"]:
     """Return the rows beyond each boundary, by leaves that are far off there."""
     models = []
     for boundary in boundaries:
         boxes = Boxes(center.boxes.first_low, center.boxes.first_high)
         _, beyond = boxes.cut(0, 0, float(boundary))
-        models += [boxes.model({beyond: LARGEST * (1 + place / 1000)}) for place in range(repeats)]
-    values = np.tile(LARGEST * (1 + np.arange(repeats) / 1000), len(boundaries))
-    return np.asarray((center.sums(models) / values**2).reshape(len(boundaries), repeats).mean(axis=1))
+        models += [boxes.model({beyond: LARGEST * (1 + place / 1000)}) for place in places]
+    values = np.tile(LARGEST * (1 + np.array(places) / 1000), len(boundaries))
+    return np.asarray((center.sums(models) / values**2).reshape(len(boundaries), len(places)).mean(axis=1))
 
 
-def _counts_of_classes(center: _Center, boundaries: Float64[np.ndarray, "b"], repeats: int) -> Float64[np.ndarray, "b"]:
+def _counts_of_classes(
+    center: _Center, boundaries: Float64[np.ndarray, "b"], places: range
+) -> Float64[np.ndarray, "b"]:
     """Return the rows beyond each boundary, by leaves that are sure of one class each there, and of none elsewhere.
 
     The k losses of a row beyond it, one for each class, sum to the same whatever its class is.
     """
     k = len(center.classes)
-    rounds = max(1, repeats // k)
     models = []
     for boundary in boundaries:
         boxes = Boxes(center.boxes.first_low, center.boxes.first_high)
         _, beyond = boxes.cut(0, 0, float(boundary))
-        models += [boxes.classifier({beyond: 1 - 1e-7 * (1 + t)}, c, k) for t in range(rounds) for c in range(k)]
-    sums = center.sums(models).reshape(len(boundaries), rounds, k).sum(axis=2).mean(axis=1)
+        models += [boxes.classifier({beyond: 1 - 1e-7 * (1 + t)}, c, k) for t in places for c in range(k)]
+    sums = center.sums(models).reshape(len(boundaries), len(places), k).sum(axis=2).mean(axis=1)
     anywhere, beyond_it = k * np.log(k), -(k - 1) * np.log(SMALLEST_PROBABILITY)
     return np.asarray((sums - center.n * anywhere) / (beyond_it - anywhere))
 
@@ -337,8 +352,8 @@ def splits(site: AttackedSite) -> Claims:
     """Means of many known splits of the rows, of other seeds and shares held out, are solved for every row."""
     answers: dict[tuple[int, int], tuple[int, Float64[np.ndarray, "q"]]] = {}
     ask, share, n = Select("lr", "half-half", "none", 5, "fitted", moments=True), 0.0, 0
-    while site.start_run({"sec.holdout": share, "sec.combine": "pooled-linear"}):
-        for lane in range(MOST_REPETITIONS if share else 1):
+    while site.start_run({"sec.holdout": share, "sec.combine": "pooled-linear", "repetitions": _REPETITIONS}):
+        for lane in range(_REPETITIONS if share else 1):
             answer = site.ask(ask, lane=str(lane), seed=site.n_runs)
             if isinstance(answer, FittedModel):
                 answers[site.n_runs, lane] = answer.n, answer.mean * answer.n

@@ -144,7 +144,7 @@ MESSAGES = {
     ),
     "data without a protocol": (
         {"data": "{good}"},
-        "data without protocol: set protocol to what is to run on them, bc3e, coreset, gp, residual or sec",
+        "data without protocol: set protocol to bc3e, coreset, gp, residual or sec",
     ),
     "another number of sites than the scenario has": (
         {"scenario": "sec-grid", "n_sites": 3},

@@ -204,7 +204,7 @@ def site(directory: Path | None, *, simulated: bool = False, model: str = "", na
         node_id=1,
         node_config=node,
         state=RecordDict({"none": ConfigRecord()}),
-        run_config={"from": model, "scenario": "x", "output-dir": ""},
+        run_config={"from": model, "scenario": "", "output-dir": ""},
     )
     return Site.open(name, context, Ask("s", 1, 0, {}))
 
