@@ -18,6 +18,7 @@ from numerics.bc3e.m_step import maximize_alpha
 from numerics.bc3e.reliability import (
     class_probabilities,
     confusion_of,
+    doubt_of,
     draws_of,
     first_table,
     gain,
@@ -194,7 +195,7 @@ def bc3e(labels: Labels, draws: int | None = None) -> tuple[Probabilities, Mappi
         alpha = maximize_alpha(alpha, from_grid(part.log_theta, bits) / ensemble.n)
         tables = {name: maximize_table(name, part.mass[name], bits, 0.0) for name in tables}
     shares = {name: share_right(used, right[confusion_of(name)]) for name in ensemble.classifiers if counts}
-    return class_probabilities(gamma, used if counts else np.zeros(0)), shares
+    return class_probabilities(gamma, used if counts else np.zeros(0), doubt_of(counts, tables)), shares
 
 
 def _draws(labels: Labels, most: int) -> int:

@@ -16,7 +16,7 @@ __all__ = ["versions"]
 def versions(protocol: str = "") -> dict[str, str]:
     """Return the versions of Python, consilience and the packages that a result of `protocol` may depend on.
 
-    Packages that are not installed are left out. The last entry is the platform.
+    Packages that are not installed are left out. The last entry is the platform, such as ``Linux x86_64``.
 
     Examples
     --------
@@ -28,14 +28,8 @@ def versions(protocol: str = "") -> dict[str, str]:
         "python": platform.python_version(),
         "consilience": _own_version(),
         **{name: version for name in packages if (version := _version(name))},
-        "platform": _platform(),
+        "platform": f"{platform.system()} {platform.machine()}",
     }
-
-
-@cache
-def _platform() -> str:
-    """Return system and machine, as ``Linux x86_64``; the kernel's build does not affect results."""
-    return f"{platform.system()} {platform.machine()}"
 
 
 @cache

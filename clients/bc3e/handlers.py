@@ -405,13 +405,15 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     check_places(ask.counted, state.shared.size, "counted instances")
     if len(ask.alpha) not in (0, len(ask.gamma)) or not (ask.alpha > 0).all():
         raise SiteFault(Fault.MALFORMED_ASK, "alpha of the ask is not one of its classes")
+    if not 0 <= ask.doubt < 1:
+        raise SiteFault(Fault.MALFORMED_ASK, "the doubt of the ask is no share")
     private = state.recall("gamma") if ask.accepted else state.recall("gammas")[-1]
     gamma = np.empty((len(private), shard.n))
     mask = state.private()
     gamma[:, mask] = private if predicts else private[:, state.private_part().distinct.of_row]
     gamma[:, state.shared] = ask.gamma
     commit_to(f"conclude {site.repetition}", site, ask, gamma)
-    theta = class_probabilities(gamma, ask.alpha)
+    theta = class_probabilities(gamma, ask.alpha, ask.doubt)
     write_theta(site, shard, theta, prediction.FILE if predicts else "theta.csv")
     reliability, unsure = np.zeros(0), write_unsure(site, shard, theta, ask.abstain)
     if not predicts:

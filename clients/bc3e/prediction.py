@@ -21,6 +21,7 @@ from numerics.bc3e.reliability import (
     class_evidence,
     class_probabilities,
     confusion_of,
+    doubt_of,
     is_confusion,
     table_names,
 )
@@ -57,7 +58,7 @@ def predict(ask: Predict, site: Site) -> PredictionTally:
     shard = _known_part(site.shard, len(ask.alpha), tables)
     settings = EStepSettings(MAX_BITS, ask.tolerance, ask.max_sweeps, ask.draws)
     gamma = _converge(shard, ask.alpha, tables, settings)
-    theta = class_probabilities(gamma, ask.alpha if ask.draws else np.zeros(0))
+    theta = class_probabilities(gamma, ask.alpha if ask.draws else np.zeros(0), doubt_of(ask.draws, tables))
     write_theta(site, shard, theta, FILE)
     every_instance = np.ones(shard.n, bool)
     tally = count_right(shard, theta, private=every_instance, counted=every_instance, **counting_of(site))

@@ -11,11 +11,11 @@ from jaxtyping import UInt8
 
 from clients.dispatch import answers
 from clients.memory import CONCLUDED
-from clients.residual import ring  # noqa: F401 (its handlers)
-from clients.residual import sealed_handlers as sealed
+from clients.residual import ring  # noqa: F401 (its handlers, and those of sealed asks)
 from clients.residual.agent import ROWS, Agent, forget, is_over
 from clients.residual.answers import ANSWERS, keep_model
 from clients.residual.prediction import keyed_names, predictions, predicts, present_rows
+from clients.residual.sealing import check_order, new_key, remember_keys
 from clients.site import Site
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.shared.folds import draw_kinds
@@ -58,7 +58,7 @@ def enrol(ask: Enrol, site: Site) -> Holdings:
         n_columns=columns.x.shape[1],
         agent=str(site.config.get("agent", "")),
         outcome=columns.y is not None,
-        public_key=sealed.new_key(site) if ask.seal else np.zeros(0, np.uint8),
+        public_key=new_key(site) if ask.seal else np.zeros(0, np.uint8),
         split=_split_of(columns, site),
         classes=columns.classes,
     )
@@ -78,7 +78,7 @@ def order(ask: Order, site: Site) -> Ready:
     """Store the common rows in their order; after the end of the run, only confirm."""
     if CONCLUDED in site.memory:
         return Ready()
-    sealed.check_order(site, ask)
+    check_order(site, ask)
     n = present_rows(site).n
     inside = (ask.rows >= 0).all() and (ask.rows < n).all()
     if not inside or len(np.unique(ask.rows)) < len(ask.rows) or len(ask.names) != len(ask.public_keys):
@@ -87,7 +87,7 @@ def order(ask: Order, site: Site) -> Ready:
         site.memory[ROWS] = ask.rows
     else:
         Agent.begin(site, ask)
-    sealed.remember_keys(site, ask)
+    remember_keys(site, ask)
     return Ready()
 
 

@@ -114,13 +114,14 @@ def right_probabilities(
 
 
 def mixture_weights(
-    right: Float64[np.ndarray, "models n"], cluster: Float64[np.ndarray, "models"], most_steps: int = 500
+    right: Float64[np.ndarray, "models n"], cluster: Float64[np.ndarray, "models"]
 ) -> Float64[np.ndarray, "models"]:
     """Return the weights with the sum 1 by which models together have the least log loss, given those of the cluster.
 
     The EM algorithm for the proportions of a mixture (Dempster, Laird and Rubin 1977), in which no step is worse than
-    the one before. As in `numerics.sec.personal_weights`, the weights of the learner's cluster count as eight more
-    rows, which the models share by them. A model with a probability that is not finite gets no weight.
+    the one before; it ends after 500 steps, or where a step gains less than 1e-6 a row. As in
+    `numerics.sec.personal_weights`, the weights of the learner's cluster count as eight more rows, which the models
+    share by them. A model with a probability that is not finite gets no weight.
 
     Parameters
     ----------
@@ -128,8 +129,6 @@ def mixture_weights(
         ``(models, n)`` probabilities of the rows' classes, of rows that no model was fitted to.
     cluster : ndarray
         ``(models,)`` weights of the cluster's prediction, not negative.
-    most_steps : int
-        Steps at most; it ends where a step gains less than 1e-6 a row.
 
     Examples
     --------
@@ -143,7 +142,7 @@ def mixture_weights(
     center = cluster[usable]
     center = center / center.sum() if center.sum() > 0 else np.full(len(p), 1 / len(p))
     shares, before = (center + 1 / len(p)) / 2, -np.inf
-    for _ in range(most_steps):
+    for _ in range(500):
         mixed = shares @ p
         gain = float(np.log(mixed).sum() + CLUSTER_ROWS * (center @ np.log(np.maximum(shares, _TINY)))) / (
             n + CLUSTER_ROWS

@@ -42,7 +42,7 @@ MOST_BITS = 52
 """Bits of the grid: as many as float64 has."""
 MOST_SWEEPS = 100_000
 """Largest number of sweeps of one E-step."""
-LEVELS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+LEVELS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 """Class probabilities from which on sites count a decision as sure."""
 MOST_DRAWS = 100
 """Largest weight of an instance's class, in draws of theta."""
@@ -356,6 +356,8 @@ class Conclude(Payload, answer=Tally):
         (`numerics.bc3e.reliability.class_probabilities`); else empty.
     abstain : float
         Class probability below which the site lists an instance as unsure in its own file; 0: none.
+    doubt : float
+        Share of an even guess in class probabilities (`numerics.bc3e.reliability.doubt_of`).
     """
 
     accepted: bool
@@ -363,3 +365,4 @@ class Conclude(Payload, answer=Tally):
     counted: Int64[np.ndarray, "c"]
     alpha: Float64[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(0))
     abstain: float = 0.0
+    doubt: float = 0.0

@@ -63,18 +63,15 @@ def _by_site(report: Report) -> Html:
             site,
             human_bytes(each["bytes_to"]),
             human_bytes(each["bytes_from"]),
-            *(_cell_bytes(each.get("payloads", {}).get(name)) for name in names),
+            *(human_bytes(sizes[name]) if name in sizes else "" for name in names),
         ]
         for site, each in by_site.items()
+        for sizes in (each.get("payloads", {}),)
     ]
     short = [name.rpartition(".")[2] for name in names]
     header = ["site", "to it", "from it", *(names if len(set(short)) < len(short) else short)]
     title = "By site and payload" if names else "By site"
     return table(title, header, rows, tall=len(rows) > 20, where="report.json") if rows else Html()
-
-
-def _cell_bytes(size: int | None) -> str:
-    return "" if size is None else human_bytes(size)
 
 
 def _field(name: str, facts: Mapping[str, Any]) -> str:

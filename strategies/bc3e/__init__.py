@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Shaped
 
-from numerics.bc3e.reliability import classifier_of, is_confusion, share_right
+from numerics.bc3e.reliability import classifier_of, doubt_of, is_confusion, share_right
 from protocols.bc3e.payloads import Conclude, Holdings, Survey, Tally
 from protocols.bc3e.settings import Settings
 from strategies.bc3e.accuracy import accuracies, add_up, coverage, paired
@@ -237,7 +237,8 @@ def _conclude(layout: Layout, fit: EMFit, abstain: float) -> Conversation[dict[s
         if fit.shared and site in fit.shared.members:
             gamma = fit.shared.gamma_of(site, accepted=accepted)
             to_count = fit.shared.instances_to_count(site)
-        asks[site] = Conclude(accepted, gamma, to_count, fit.alpha if fit.draws else np.zeros(0), abstain)
+        alpha, doubt = fit.alpha if fit.draws else np.zeros(0), doubt_of(fit.draws, layout.n_clusters)
+        asks[site] = Conclude(accepted, gamma, to_count, alpha, abstain, doubt)
     answers: dict[str, Tally] = yield Tell(asks, check=partial(check_conclusion, layout), measure={"bound": fit.bound})
     return answers
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.bc3e.anderson import PLAIN, SWEEPS
-from numerics.bc3e.reliability import confusion_of
+from numerics.bc3e.reliability import confusion_of, doubt_of
 from protocols.bc3e.payloads import (
     Conclude,
     Holdings,
@@ -115,9 +115,11 @@ class BC3EPrediction(FusionStrategy):
             layout, {site: answer.start for site, answer in starts.items()}, self._alpha, self._draws
         )
         yield from self._converge(shared)
-        alpha = self._alpha if self._draws else np.zeros(0)
+        alpha, doubt = self._alpha if self._draws else np.zeros(0), doubt_of(self._draws, layout.n_clusters)
         asks = {
-            site: Conclude(True, shared.gamma_of(site, accepted=True), shared.instances_to_count(site), alpha)
+            site: Conclude(
+                True, shared.gamma_of(site, accepted=True), shared.instances_to_count(site), alpha, doubt=doubt
+            )
             for site in sorted(shared.members)
         }
         tallies: dict[str, Tally] = yield Tell(asks, check=check_tally)

@@ -52,7 +52,8 @@ class Result:
     @property
     def theta(self) -> Gamma:
         counts = self.gamma - self.alpha if self.confusion else self.gamma
-        return np.asarray(counts / add_classes(counts)[:, None])
+        theta = np.asarray(counts / add_classes(counts)[:, None])
+        return 0.8 * theta + 0.2 / len(self.alpha) if self.confusion and self.beta else theta
 
 
 def add_classes(values: Gamma) -> Float64[np.ndarray, "n"]:

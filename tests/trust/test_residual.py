@@ -416,12 +416,8 @@ def test_rules_do_not_keep_a_site_busy_for_days(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("algorithm", ["parallel", "greedy", "sip"])
 def test_a_holder_that_never_ends_is_left(algorithm: str) -> None:
-    none, bytes_ = np.zeros(0), np.zeros(28, np.uint8)
-    going_on = FusionStep(
-        agents=("shop",), bodies=(bytes_,), refused=(), train=1.0, validation=0.0, test=1.0, beta=none, iteration=0,
-        power=0.0, curve=np.zeros((0, 3)), parts=np.zeros((0, 0)), seen=np.zeros(0, bool), without_receipt=(),
-        left_out=(), last=False, alone=(), alone_errors=np.zeros((0, 3)), own_site="", own_share=0.0,
-    )  # fmt: skip
+    bytes_ = np.zeros(28, np.uint8)
+    going_on = FusionStep(("shop",), (bytes_,), refused=(), train=1.0, validation=0.0, test=1.0, last=False)
     rules = Rules(algorithm=algorithm, rounds=5)
     course = relayed("bank", ("bank", "shop"), 100, 80, rules, "float64")
     rounds = 0

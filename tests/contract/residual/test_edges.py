@@ -346,7 +346,7 @@ def test_predictions_later_are_those_of_the_training_run(tmp_path: Path, algorit
 def test_a_share_of_a_site_alone_predicts_later(
     tmp_path: Path, holder: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("protocols.residual.boosted.best_share", lambda losses, gate: share)
+    monkeypatch.setattr("protocols.residual.boosted.best_share", lambda losses, gate, sure: share)
     chosen = {
         "residual__algorithm": "boosted", "residual__rounds": 2, "residual__stop": "held-out",
         "residual__baselines": True,
