@@ -27,8 +27,9 @@ def with_floors(config: Mapping[str, Any], policy: Policy, protocol: str) -> dic
 
     Examples
     --------
-    >>> with_floors({"min-rows": 30}, Policy(min_rows=20), "coreset")
-    {'min-rows': 30, 'min-weight': 20}
+    >>> from protocols.registry import names
+    >>> [with_floors({"min-rows": least}, Policy(min_rows=20), names()[0])["min-rows"] for least in (5, 30)]
+    [20, 30]
     """
     keys = site_keys(protocol)
     return {**config, **{key: policy.at_least(config.get(key, keys[key].default)) for key in _FLOORS if key in keys}}
