@@ -1,4 +1,4 @@
-"""Messages on the wire: written as the bytes of Flower's protocol, and read again."""
+"""Messages as they cross: made bytes and read back, as Flower's own serialization does."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from flwr.proto.message_pb2 import Message as ProtoMessage
 
 
 def pack(message: Message) -> bytes:
-    """Write a message as bytes, at most 2 GB of them."""
+    """Return a message as bytes."""
     packed: bytes = message_to_proto(message).SerializeToString()
     return packed
 
 
 def unpack(packed: bytes, name: str = "") -> Message:
-    """Read a message; `name`: as the grid calls the ask."""
+    """Return the message of some bytes; `name`: as the grid calls the ask."""
     message = message_from_proto(ProtoMessage.FromString(packed))
     if name:
         message.metadata.__dict__["_message_id"] = name
