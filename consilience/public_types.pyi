@@ -132,6 +132,7 @@ class GP(Settings):
         candidates: int = ...,
         gate_rounds: int = ...,
         communication: float = ...,
+        outliers: Literal["auto", "keep"] = ...,
         robust: bool = ...,
         alone: bool = ...,
         suggest: bool = ...,
@@ -154,6 +155,7 @@ class GP(Settings):
     candidates: int
     gate_rounds: int
     communication: float
+    outliers: Literal["auto", "keep"]
     robust: bool
     alone: bool
     suggest: bool
