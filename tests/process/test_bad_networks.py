@@ -180,7 +180,7 @@ def test_a_network_that_delays_and_drops_costs_time_or_an_answer(tmp_path: Path)
         another(processes, stack, instead=True, superlink=f"127.0.0.1:{line.port}").await_connected()
         deployed = start_deployed_run(APP, settings_of(world, tmp_path), processes.env, tmp_path / "log")
         stack.callback(deployed.end)
-        deployed.wait_for("round   1", 240)
+        deployed.wait_for("round   1", 400)
         line.down = True
         line.cut()
         time.sleep(10)
