@@ -4,14 +4,19 @@ Agents are small trees on columns of their own; nothing crosses a wire. Errors a
 outcomes. FOLDER has ``NAME.csv.gz`` of the real data sets; without it only drawn worlds are measured. Bytes are of
 the arrays in asks and answers of all sites, without envelopes. In brackets: draws in which the error is larger than
 that of the best site alone by more than a standard error of their difference. Pooled has scikit-learn's defaults, and
-the trees of the finish.
+the trees of the finish; FedTree (Li et al. 2023), histograms of all sites, stands beside it where it is installed:
+``pip install fedtree``, on Debian with ``libntl44``.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib.util
+import os
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -251,6 +256,55 @@ def pooled(world: World) -> tuple[float, float]:
     return first, second
 
 
+def fedtree(world: World) -> float:
+    """Return the error over the variance of FedTree, which splits columns over all sites by sums of the residual."""
+    from fedtree import FLRegressor
+
+    n, x = world.n_learn, np.hstack([each.x for each in world.sites])
+    y = (world.y - world.y[:n].mean()) / world.y[:n].std()
+    model = FLRegressor(
+        mode="vertical",
+        partition_mode="vertical",
+        n_parties=len(world.sites),
+        n_trees=100,
+        learning_rate=0.1,
+        gamma=0.0,
+        verbose=0,
+    )
+    printed = os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # its library prints, and writes data.txt where it is
+    try:
+        with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
+            predicted = model.fit(x[:n], y[:n]).predict(x[n:])
+    finally:
+        os.dup2(printed, 1)
+    return float(np.mean(np.square(y[n:] - predicted)) / y[n:].var())
+
+
+Draw = tuple[list[float], list[tuple[float, bool, Cost]]]
+
+
+def draw_of(folder: Path | None, name: str, seed: int, methods: Sequence[str], rows: int = 0) -> Draw:
+    """Return errors of the best site alone and of pooled columns, and the measures of every method."""
+    world = drawn(name, seed) if folder is None or name not in REAL else measured(folder, name, seed)
+    world = world.of(rows) if rows else world
+    measures = [measure(world, method) for method in methods]
+    alone = float(min(each.mean() for each in losses_alone(world)) / world.y[world.n_learn :].var())
+    peer = [fedtree(world)] if importlib.util.find_spec("fedtree") else []
+    return [alone, *pooled(world), *peer], measures
+
+
+def row_of(name: str, draws: Sequence[Draw]) -> str:
+    """Return a row of the table: means over the draws."""
+    shown = [f"{each:.4f}".removeprefix("0") for each in np.mean([errors for errors, _ in draws], axis=0)]
+    costs = []
+    for of_method in zip(*(measures for _, measures in draws), strict=True):
+        mean, n_worse = np.mean([each[0] for each in of_method]), sum(each[1] for each in of_method)
+        shown.append(f"{mean:.4f}".removeprefix("0") + (f" ({n_worse})" if n_worse else ""))
+        costs.append(np.mean([(c.rounds, c.n_bytes / 1000, c.seconds) for _, _, c in of_method], axis=0))
+    return table_row([name, *shown, *(", ".join(f"{each:.0f}" for each in column) for column in np.transpose(costs))])
+
+
 def main() -> None:
     """Print a row for every world."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.boosted")
@@ -263,35 +317,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the first draw")
     parser.add_argument("--rows", type=int, default=0, help="rows to learn from; default: those of the world")
     options = parser.parse_args()
-    titles = [
-        "world, sites",
-        "best site alone",
-        "pooled",
-        "pooled, as here",
-        *options.methods,
-        "rounds",
-        "kB",
-        "center, s",
-    ]
-    print("\n".join(table_head(titles)), flush=True)
-    worlds = [*(REAL if options.folder else ()), *FRIEDMAN, "between"]
-    for name in options.worlds or worlds:
-        errors: list[list[float]] = []
-        measures = []
-        for seed in range(options.seed, options.seed + options.draws):
-            world = measured(options.folder, name, seed) if name in REAL else drawn(name, seed)
-            world = world.of(options.rows) if options.rows else world
-            measures.append([measure(world, method) for method in options.methods])
-            alone = min(each.mean() for each in losses_alone(world)) / world.y[world.n_learn :].var()
-            errors.append([alone, *pooled(world)])
-        shown = [f"{each:.4f}".removeprefix("0") for each in np.mean(errors, axis=0)]
-        costs = []
-        for of_method in zip(*measures, strict=True):
-            mean, n_worse = np.mean([each[0] for each in of_method]), sum(each[1] for each in of_method)
-            shown.append(f"{mean:.4f}".removeprefix("0") + (f" ({n_worse})" if n_worse else ""))
-            costs.append(np.mean([(c.rounds, c.n_bytes / 1000, c.seconds) for _, _, c in of_method], axis=0))
-        columns = [", ".join(f"{each:.0f}" for each in column) for column in np.transpose(costs)]
-        print(table_row([name, *shown, *columns]), flush=True)
+    peer = ["FedTree"] if importlib.util.find_spec("fedtree") else []
+    titles = ["world, sites", "best site alone", "pooled", "pooled, as here", *peer, *options.methods]
+    print("\n".join(table_head([*titles, "rounds", "kB", "center, s"])), flush=True)
+    seeds = range(options.seed, options.seed + options.draws)
+    for name in options.worlds or [*(REAL if options.folder else ()), *FRIEDMAN, "between"]:
+        draws = [draw_of(options.folder, name, seed, options.methods, options.rows) for seed in seeds]
+        print(row_of(name, draws), flush=True)
 
 
 if __name__ == "__main__":

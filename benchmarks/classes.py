@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -25,9 +26,13 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.side.protocol import run_protocol
 from benchmarks.side.sec_peers import flower_average
 from benchmarks.tables import format_size, table_head, table_row
+from clients.sec.model_store import senders_of
+from clients.site import Site
+from numerics.sec.sharpening import sharpened
 from numerics.shared.classes import one_hot
 from numerics.shared.classification import classification_scores
 from numerics.shared.regression_rows import RegressionRows
+from protocols.sec.payloads import Predict
 from strategies.sec.classes import all_probabilities
 from strategies.sec.mixtures import mix_models
 
@@ -156,7 +161,14 @@ def measure(world: World, seed: int, settings: Mapping[str, Any]) -> tuple[dict[
     """Return the scores of every way to predict, in the order of `_SCORES`, and the transcript of sec."""
     shards, x, y = draw(world, seed)
     k = int(world.y.max()) + 1
-    run = run_protocol("sec", shards, seed, settings)
+    kept: dict[str, tuple[dict[str, float], float]] = {}
+
+    def keep(ask: Predict, site: Site, *_: Any) -> None:
+        weights = site.memory["personal"].tolist()
+        kept[site.name] = dict(zip([*senders_of(site), ""], weights, strict=True)), float(site.memory["power"])
+
+    with patch("clients.sec.handlers.save_result", keep):
+        run = run_protocol("sec", shards, seed, settings)
     learners, labels = run.outcome.learners, run.outcome.clusters.labels
     judged = [place for place in range(len(shards)) if not world.swapped or place % 2 == 0]
     ways: dict[str, list[np.ndarray]] = {}
@@ -168,8 +180,11 @@ def measure(world: World, seed: int, settings: Mapping[str, Any]) -> tuple[dict[
         weights[:, place] += mixture.own
         for way, shares in zip(mixture.combinations, weights, strict=True):
             ways.setdefault(way, []).append(np.tensordot(shares, probabilities, 1))
-        best = run.outcome.recommendations.get(name, "cluster")
-        ways.setdefault("recommended", []).append(ways[best if best != "personal" else "cluster"][-1])
+        own, power = kept[name]
+        mixed = np.tensordot(np.array([own[each] for each in learners.names]), probabilities, 1)
+        ways.setdefault("own weights, no power", []).append(mixed)
+        ways.setdefault("personal", []).append(sharpened(mixed, power))
+        ways.setdefault("recommended", []).append(ways[run.outcome.recommendations.get(name, "cluster")][-1])
     peers: Mapping[str, Callable[[], np.ndarray]] = {
         "FedAvg logistic": lambda: fedavg(shards, x, k),
         "pooled logistic": lambda: pooled(

@@ -1,6 +1,6 @@
 """Whether sec decides rightly: default, personal weights, alone, all, the truth, IFCA and FedAvg over drawn worlds.
 
-    python -m benchmarks.decisions [--draws 20] [--worlds "one group*"]
+    python -m benchmarks.decisions [--draws 20] [--worlds "one group*" ...] [--exact] [--rows 4]
 
 Learners fit, try and mix by the functions of the sites and of the center; no messages are sent. Losses are as a real
 site sends them, with bounded rows and noise. Errors are on new rows without noise, to which the noise's variance is
@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from jaxtyping import Float64, Int64
 from sklearn.metrics import adjusted_rand_score
 
+from benchmarks import decision_worlds
 from benchmarks.decision_worlds import WORLDS, World
 from benchmarks.side.sec_peers import FittedModels, Quadratics, Shard, best_of, fedavg, ifca, predict
 from clients.sec.disclosure import FEWEST_IN_A_CELL
@@ -195,9 +197,9 @@ class Scores:
     errors: Mapping[str, float]
 
 
-def score(world: World, seed: int) -> Scores:
+def score(world: World, seed: int, *, guarded: bool = True) -> Scores:
     """Play a world once."""
-    trial, truth = play(world, seed), np.asarray(world.truth)
+    trial, truth = play(world, seed, guarded=guarded), np.asarray(world.truth)
     found = cluster(trial, seed)
     n = len(truth)
     clusters = trial.by_labels(found)
@@ -220,28 +222,37 @@ def score(world: World, seed: int) -> Scores:
     return Scores(rand == 1.0, rand, errors)
 
 
-def row(name: str, draws: int) -> str:
-    """Return a world's line of the table."""
-    number = list(WORLDS).index(name)
-    scores = [score(WORLDS[name](np.random.default_rng([seed, number])), seed) for seed in range(draws)]
+def row(name: str, draws: int, times: int = 1, *, guarded: bool = True) -> str:
+    """Return a world's line of the table; learners have so many times the rows."""
+    number, drawn = list(WORLDS).index(name), decision_worlds.draw
+
+    def draw_more(truth: Any, functions: Any, p: int, sizes: Sequence[int], *others: Any, **named: Any) -> World:
+        return drawn(truth, functions, p, [times * size for size in sizes], *others, **named)
+
+    with patch.object(decision_worlds, "draw", draw_more):
+        worlds = [WORLDS[name](np.random.default_rng([seed, number])) for seed in range(draws)]
+    scores = [score(world, seed, guarded=guarded) for seed, world in enumerate(worlds)]
     means = {way: float(np.mean([each.errors[way] for each in scores])) for way in _COLUMNS if way in scores[0].errors}
-    against = means["default"] / min(means["alone"], means["truth"])
+    against = [means[way] / min(means["alone"], means["truth"]) for way in ("default", "personal")]
     cells = [f"{means[way]:.4f}" if way in means else "" for way in _COLUMNS]
     exact, rand = (float(np.mean([getattr(each, which) for each in scores])) for which in ("exact", "rand"))
-    return f"| {name} | {100 * exact:.0f} | {rand:.2f} | {' | '.join(cells)} | {against:.2f} |"
+    return f"| {name} | {100 * exact:.0f} | {rand:.2f} | {' | '.join(cells)} | {against[0]:.3f} | {against[1]:.3f} |"
 
 
 def main() -> None:
     """Print the table in Markdown."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--draws", type=int, default=20)
-    parser.add_argument("--worlds", default="*", help="name or glob of the worlds")
+    parser.add_argument("--worlds", nargs="+", default=["*"], help="names or globs of the worlds")
+    parser.add_argument("--exact", action="store_true", help="losses without the noise of real sites")
+    parser.add_argument("--rows", type=int, default=1, help="so many times the rows of each learner")
     asked = parser.parse_args()
-    print(f"| world | exact, % | Rand | {' | '.join(_COLUMNS)} | default by the better of alone and truth |")
-    print("|---|" + "---|" * (len(_COLUMNS) + 3))
+    ratios = "default by the better of alone and truth | personal by it"
+    print(f"| world | exact, % | Rand | {' | '.join(_COLUMNS)} | {ratios} |")
+    print("|---|" + "---|" * (len(_COLUMNS) + 4))
     for name in WORLDS:
-        if fnmatchcase(name, asked.worlds):
-            print(row(name, asked.draws))
+        if any(fnmatchcase(name, pattern) for pattern in asked.worlds):
+            print(row(name, asked.draws, asked.rows, guarded=not asked.exact))
             sys.stdout.flush()
 
 

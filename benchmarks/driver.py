@@ -20,7 +20,6 @@ from clients.places import own_name
 from clients.site import Site
 from protocols.settings import declared
 from protocols.wire.message import Answer, Ask, Parcel, encoded_bytes, write_answer, write_ask
-from scenarios.common import no_baselines
 from scenarios.registry import Scenario, find, register
 from strategies.conversation import Answers, Conversation, Request, flatten, gather, parcels_for, sort_answers, together
 from strategies.fusion import FusionStrategy
@@ -152,7 +151,7 @@ def world(protocol: str, shards: Sequence[Any], **parts: Any) -> Iterator[str]:
         Other fields of `Scenario`, e.g. ``queries=lambda config, seed: Queries(...)``.
     """
     name, copy = f"benchmark-{next(_worlds)}", list(shards)
-    fields = {"source": "benchmark", "summary": "benchmark", "baselines": no_baselines, **parts}
+    fields = {"source": "benchmark", "summary": "benchmark", **parts}
     register(
         Scenario(
             name=name,

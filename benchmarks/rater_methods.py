@@ -18,6 +18,7 @@ from numerics.bc3e.m_step import maximize_alpha
 from numerics.bc3e.reliability import (
     class_probabilities,
     confusion_of,
+    doubt_of,
     draws_of,
     first_table,
     gain,
@@ -179,14 +180,12 @@ def bc3e(labels: Labels, draws: int | None = None) -> tuple[Probabilities, Mappi
     tables = {name: first_table(name, k, size, 0) for name, size in sizes.items()}
     alpha = np.ones(k)
     gamma = add_alpha(alpha, cold_start(ensemble.classifiers, ensemble.clusterings, ensemble.n, k, bits), bits)
-    classes, bound = np.zeros(gamma.shape, np.int64), -np.inf
+    bound = -np.inf
     for _ in range(_STEPS):
         rates = {name: likelihood_table(table) for name, table in tables.items()}
         used, right = alpha, tables
         settings = EStepSettings(bits, 1e-5, 50, counts, alone=decides)
-        gamma, part = e_step(
-            alpha, rates, ensemble.classifiers, ensemble.clusterings, gamma, settings, 1, classes if counts else None
-        )
+        gamma, part = e_step(alpha, rates, ensemble.classifiers, ensemble.clusterings, gamma, settings)
         if decides:
             gains = [gain(part.mass[name], part.squares[name], bits) for name in ensemble.clusterings]
             counts, decides = draws_of(gains), False
@@ -196,7 +195,7 @@ def bc3e(labels: Labels, draws: int | None = None) -> tuple[Probabilities, Mappi
         alpha = maximize_alpha(alpha, from_grid(part.log_theta, bits) / ensemble.n)
         tables = {name: maximize_table(name, part.mass[name], bits, 0.0) for name in tables}
     shares = {name: share_right(used, right[confusion_of(name)]) for name in ensemble.classifiers if counts}
-    return class_probabilities(gamma, used if counts else np.zeros(0)), shares
+    return class_probabilities(gamma, used if counts else np.zeros(0), doubt_of(counts, tables)), shares
 
 
 def _draws(labels: Labels, most: int) -> int:

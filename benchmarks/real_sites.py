@@ -22,7 +22,7 @@ from jaxtyping import Float64
 from benchmarks.decision_worlds import World
 from benchmarks.decisions import cluster, play
 from benchmarks.tables import table_head, table_row
-from numerics.sec.recommendation import recommend
+from numerics.sec.recommendation import first_choice, recommend
 from numerics.shared.regression_rows import RegressionRows
 
 _FEWEST_FRESH, _MOST_FRESH, _WORSE = 15, 500, 1.02
@@ -141,10 +141,10 @@ def measure(split: Split, table: Frame, seed: int, *, guarded: bool) -> Sites:
     recommended = []
     for place, (new, own) in enumerate(zip(trial.new, world.rows, strict=True)):
         squares = {way: np.square(each[place] @ new - own.y_test) for way, each in shares.items()}
-        of_cluster = squares["cluster"][:held]
+        first = squares[first_choice(squares)][:held]
         means = {way: float(each[:held].mean()) for way, each in squares.items()}
         deviations = {
-            way: float(np.sqrt(np.square(each[:held] - of_cluster).mean() / held)) for way, each in squares.items()
+            way: float(np.sqrt(np.square(each[:held] - first).mean() / held)) for way, each in squares.items()
         }
         recommended.append(recommend(means, deviations, held))
         scale = own.y_test[held:].var()
@@ -165,9 +165,7 @@ def row(name: str, folder: Path, draws: range, *, guarded: bool) -> str:
         error = difference.std(ddof=1) / np.sqrt(len(draws)) if len(draws) > 1 else np.nan
         cells.append(f"{means[way].mean():.3f} ± {error:.3f}")
     sites = sum(len(each.recommended) for each in played)
-    counts = "/".join(
-        str(sum(each.recommended.count(way) for each in played)) for way in ("cluster", "alone", "personal")
-    )
+    counts = "/".join(str(sum(each.recommended.count(way) for each in played)) for way in _CHOICES)
     worse = sum(int((each.errors["recommended"] > _WORSE * each.errors["alone"]).sum()) for each in played)
     k = " ".join(str(each.k) for each in played)
     return table_row([name, str(sites // len(draws)), k, *cells, counts, f"{worse} of {sites}"])

@@ -1,7 +1,7 @@
 """Share of right verdicts on worlds in which the right one is known.
 
 ``python -m benchmarks.verdicts --draws 20`` prints a row for every protocol and world: how often the run said join, do
-not join, too few rows, and cannot be said.
+not join, too few rows, and undecided.
 """
 
 from __future__ import annotations

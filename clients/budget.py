@@ -26,7 +26,7 @@ from jaxtyping import UInt64
 
 from clients.logged_fault import LoggedFault
 from common.data_places import is_function, is_query
-from common.files import lock, replacing, sync_directory, write_file
+from common.files import file_state, lock, replacing, sync_directory, write_file
 from protocols.budget import KINDS, RUNS, Limit
 from protocols.wire.faults import Fault, SiteFault
 
@@ -230,7 +230,7 @@ class Book:
         if is_function(source) or is_query(source):
             return self.accounts.setdefault(source, Account(source))
         path = Path(source).expanduser().absolute()
-        now = {"state": _state(path), "id": config["id"]}
+        now = {"state": file_state(path), "id": config["id"]}
         known = self._files.pop(str(path), {})
         unread = hashlib.sha256(os.fsencode(path)).hexdigest()
         key = known.get("account", unread)
@@ -310,15 +310,6 @@ def _open_book(folder: Path) -> Iterator[Book]:
     with file:
         lock(file)
         yield Book.read(folder)
-
-
-def _state(path: Path) -> list[int]:
-    """Return the numbers by which a changed file is recognized; none if there is no file."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return []
-    return [status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino]
 
 
 def budget_lines(account: Account, limits: Mapping[str, Limit]) -> list[str]:

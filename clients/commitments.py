@@ -17,11 +17,11 @@ from typing import Any
 from flwr.app import ConfigRecord, RecordDict
 
 from clients.digest import digest_of
-from clients.run_state import record_of
 from common.files import lock, replacing, sync_directory, write_file
 from protocols.wire.faults import Fault, SiteFault
 
 _RECORD = "commitments"
+_RUN = "run"
 _FOLDER = "commitments"
 _ONLY_LANE = "0"
 MOST_RUNS = 20
@@ -58,6 +58,33 @@ def run_lock(directory: Path | None, run_id: int) -> Iterator[None]:
     with file:
         lock(file)
         yield
+
+
+def record_of(state: RecordDict, name: str, run_id: int) -> ConfigRecord:
+    """Return the record of this name and run; if there is none, put a new one in its place.
+
+    Parameters
+    ----------
+    state : RecordDict
+        ``Context.state`` of Flower.
+    name : str
+        Name of the record.
+    run_id : int
+        Flower's number of the run.
+
+    Examples
+    --------
+    >>> state = RecordDict()
+    >>> record_of(state, "counters", 7)["asks"] = 3
+    >>> record_of(state, "counters", 7)["asks"], "asks" in record_of(state, "counters", 8)
+    (3, False)
+    """
+    earlier = state.get(name)
+    if isinstance(earlier, ConfigRecord) and earlier.get(_RUN) == run_id:
+        return earlier
+    record = ConfigRecord({_RUN: run_id})
+    state[name] = record
+    return record
 
 
 class Commitments:

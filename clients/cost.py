@@ -144,7 +144,7 @@ def _estimates(laws: Mapping[str, Sequence[Law]], n: int, timeout: float) -> lis
         much = "MORE THAN" if seconds > timeout else "NEARLY WHAT"
         lines += [
             f"  THIS IS {much} A ROUND WAITS. With {fit} rows it would be half of that:",
-            "    give the site a file of so many rows, drawn at random, or set a longer round-timeout",
+            "    give the site a file of that many rows, drawn at random, or set a longer round-timeout",
         ]
     return lines
 

@@ -22,9 +22,9 @@ from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
 
+from clients.commitments import record_of
 from clients.data.entities import configured_secret
 from clients.data.table import DataError
-from clients.run_state import record_of
 from protocols.wire.faults import Fault, SiteFault
 
 _RECORD = "keys"

@@ -61,7 +61,7 @@ class Ledger:
         content : RecordDict
             The message, encoded.
         parcels : Sequence[Parcel]
-            Its parcels; none in a refusal, whose code is in the envelope.
+            Parcels of the message; none in a refusal, whose code is in the envelope.
         round_number : int
             Round of the ask.
         session : str

@@ -77,7 +77,7 @@ class _SumState:
     keys : dict of str
         By site, the key shared with it.
     current, upcoming : _MaskSeeds
-        Of the newest sum, and of the next one.
+        Seeds of the newest sum, and of the next one.
     newest : int
         Number of the newest sum that the site has answered, under whatever keys.
     """

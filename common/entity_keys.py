@@ -71,9 +71,9 @@ def secret_check(secret: bytes, salt: str) -> UInt8[np.ndarray, "_"]:
     Parameters
     ----------
     secret : bytes
-        Of `read_secret`; without a secret there are no bytes.
+        Result of `read_secret`; without a secret there are no bytes.
     salt : str
-        Of the run.
+        Salt of the run.
 
     Examples
     --------
@@ -93,9 +93,9 @@ def keyed_hashes(names: Shaped[np.ndarray, "n"], secret: bytes, salt: str) -> UI
     names : ndarray
         ``(n,)`` text; whole numbers are hashed as their decimal digits.
     secret : bytes
-        Of `read_secret`; may be empty.
+        Result of `read_secret`; may be empty.
     salt : str
-        Of the run.
+        Salt of the run.
 
     Returns
     -------

@@ -69,6 +69,15 @@ def write_arrays(path: Path, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) ->
         os.fsync(file.fileno())
 
 
+def file_state(path: Path) -> list[int]:
+    """Return the numbers that reveal a change of a file; empty if there is no file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return []
+    return [status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino]
+
+
 def sync_directory(path: Path) -> None:
     """Wait until the directory's entries are on the disk, if the system supports that."""
     # Windows and some network file systems cannot; a disk that fails has already failed on the files themselves.

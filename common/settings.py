@@ -43,13 +43,13 @@ class Setting:
     Attributes
     ----------
     key : str
-        Its name, with the prefix of its class.
+        Name of the key, with the prefix of its class.
     kind : type
         ``bool``, ``int``, ``float`` or ``str``; a whole number is accepted where a float is wanted.
     default : bool, int, float or str
         Value of a key that is not set.
     help : str
-        What it is for, in one line.
+        Purpose of the key in one line.
     allowed : ValueRange
         The values that it may have.
     unset : int, float, str or None
@@ -142,7 +142,7 @@ def setting(
     default : bool, int, float or str
         Value of a key that is not set.
     help : str
-        What the key is for, in one line.
+        Purpose of the key in one line.
     allowed : ValueRange
         The values that may be set; those of a `typing.Literal` need not be said again.
     unset : int, float, str, optional

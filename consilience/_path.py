@@ -1,8 +1,8 @@
-"""Where the app's packages lie, and that Python finds them there.
+"""The folder of the app's packages, which this module adds to the import path.
 
-They have names that anybody may use: ``clients``, ``server``, ... In a checkout, and in the bundle that Flower makes of
-it, they lie beside this package. A wheel has them in the folder ``_app`` of this package, so that site-packages get no
-such name. That folder comes to the front of the path when ``consilience`` is imported, unless they are found already.
+Their names are common ones: ``clients``, ``server``, ... In a checkout, and in the bundle that Flower makes of it, they
+lie beside this package. A wheel has them in the folder ``_app`` of this package, to keep such names out of
+site-packages. On import, ``consilience`` puts that folder first on the path, unless Python finds the packages already.
 """
 
 import sys
@@ -23,11 +23,11 @@ APP_FOLDER = _INSIDE if _INSIDE.is_dir() else OWN_FOLDER.parent
 
 
 class ForeignModuleError(ImportError):
-    """A module that is no part of consilience was loaded under the name of one of its packages."""
+    """Error: a foreign module was loaded under the name of one of consilience's packages."""
 
 
 def make_importable() -> None:
-    """Let Python find the app's packages, before others of their names.
+    """Let Python find the app's packages before others of their names.
 
     Raises
     ------
@@ -53,6 +53,6 @@ def _place(module: ModuleType) -> Path:
 
 
 def _is_found(name: str) -> bool:
-    """Whether an import of this name would find the app's package; nothing is imported."""
+    """Whether an import of this name would find the app's package, without importing it."""
     spec = PathFinder.find_spec(name)
     return spec is not None and Path(spec.origin or "no file").resolve().parent == APP_FOLDER / name

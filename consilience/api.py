@@ -31,9 +31,9 @@ from server.run_names import find_run
 if TYPE_CHECKING:
     import pandas as pd
 
+    from consilience.public_types import RunKeywords, Settings
     from consilience.python_data import Data, Rows
     from consilience.run_request import RunRequest
-    from consilience.settings_classes import RunKeywords, Settings
 
 Engine = Literal["local", "flower"]
 
@@ -63,24 +63,24 @@ def run(
     what : str or Settings
         The name of a scenario (`scenarios`), or the settings of a protocol: ``GP(kernel="matern52")``.
     *settings : Settings
-        With a scenario, settings of its protocol. What is given here wins over what the scenario sets.
+        With a scenario, settings of its protocol, which override the scenario's own.
     data : mapping, sequence, callable, str or Path, optional
         Rows by site (DataFrames, columns by name, or paths of files), a folder with one file a site, or a function of a
-        site's place and the number of sites. Where sites are to predict at points, these points.
+        site's place and the number of sites. In a prediction, the sites' new rows.
     target : str, optional
         Name of the outcome's column.
     test, labels, queries : DataFrame, mapping, str or Path, optional
         The fusion center's own rows: test rows, known outcomes, points to predict at.
     sites : int, optional
-        Number of sites; as many as the scenario or the data have.
+        Number of sites; by default that of the scenario or the data.
     seed : int, optional
-        Of everything random; 0 if it is not given.
+        Seed of everything random; by default 0.
     engine : "local" or "flower"
         This process, or Flower's simulation engine (Ray).
     workers : int, optional
-        Processes over which the local engine spreads the sites; they are in this one if it is not given.
+        Number of processes that share the sites in the local engine; by default all sites are in this process.
     output_dir : str or Path, optional
-        Where the results go. Without it they lie in a temporary directory, as long as the returned run lives.
+        Folder of the results. By default they lie in a temporary directory as long as the returned run lives.
     resume_from : str or Path, optional
         Results directory of an interrupted run to continue.
     progress : bool, "log" or None
@@ -91,7 +91,7 @@ def run(
     Returns
     -------
     Run
-        What the run has found.
+        The finished run.
 
     Raises
     ------
@@ -145,14 +145,14 @@ def run(
 
 @plain_errors
 def suggest(learned: Run, points: Rows) -> pd.DataFrame:
-    """Ask the sites of a run, in one round, at which of some points a measurement would tell most about all of them.
+    """Ask the sites of a run, in one round, which of some points to measure next.
 
     Parameters
     ----------
     learned : Run
-        The run that has learned, of a protocol that says where to measure next.
+        Earlier run, of a protocol with suggestions.
     points : DataFrame, mapping, str or Path
-        Points where one could measure, with the columns that the run has learned from.
+        Possible points of a measurement, with the run's input columns.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def suggest(learned: Run, points: Rows) -> pd.DataFrame:
     Raises
     ------
     SettingError
-        If the run's protocol does not say that.
+        If the run's protocol has no suggestions.
 
     Examples
     --------
@@ -202,14 +202,14 @@ def load(path: str | Path) -> Run:
 def check(
     rows: Rows | Mapping[str, Rows] | Sequence[Rows], settings: Settings, *, target: str | None = None, **more: Any
 ) -> DataCheck:
-    """Check a site's rows: what of them would be used, and what would leave the site. Nothing is sent.
+    """Check a site's rows: which data a run would use, and which would leave the site. Nothing is sent.
 
     Parameters
     ----------
     rows : DataFrame, mapping, sequence, str or Path
-        Rows of one site; or those of several, by site or in a folder, of which each is checked, and that they fit.
+        Rows of one site; or of several, by site or in a folder, which must also fit together.
     settings : Settings
-        Of the protocol for which they are meant.
+        Settings of the protocol.
     target : str, optional
         Name of the outcome's column.
     **more
@@ -247,18 +247,18 @@ def prepare(
 ) -> dict[str, Path]:
     """Make the data of a protocol from raw rows: for bc3e, labels by classifiers and clusterings.
 
-    All is done here, with the rows of all sites: real sites would exchange the fitted classifiers.
+    The rows of all sites are here; real sites would exchange fitted classifiers.
 
     Parameters
     ----------
     what : Settings
-        Of the protocol that the data are meant for.
+        Settings of the protocol.
     data : mapping, str or Path
         Raw rows by site: DataFrames, columns by name, or paths; or a folder with a file for every site.
     folder : str or Path
-        Where the prepared files go, one a site.
+        Folder of the prepared files, one a site.
     **options
-        Which columns are what, and which models label the rows: `consilience.preparation.bc3e.Options`.
+        Roles of columns, and models that label the rows: `consilience.preparation.bc3e.Options`.
 
     Returns
     -------

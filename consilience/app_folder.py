@@ -18,11 +18,10 @@ _TABLES = re.compile(rf"^\[{re.escape(_TABLE)}\]\n.*?(?=^\[(?!{re.escape(_TABLE)
 
 
 def stage_app(folder: Path) -> None:
-    """Fill an existing empty folder with the app: its packages, pyproject.toml and licence, and nothing else.
+    """Fill an existing empty folder with the app: its packages, pyproject.toml and licence.
 
-    Flower walks through all of an app folder to bundle it; a checkout with an environment inside costs it seconds,
-    and an installed wheel is no app folder at all. The keys of all protocols are declared, those of other packages too:
-    Flower refuses a key that is not.
+    Flower bundles a whole app folder; a checkout with an environment inside takes seconds, and an installed wheel is no
+    app folder. The keys of all protocols are declared, also those of other packages, since Flower refuses others.
     """
     for package in (OWN_FOLDER, *(APP_FOLDER / name for name in PACKAGES)):
         shutil.copytree(package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__", "_app"))
@@ -40,7 +39,7 @@ def with_keys(pyproject: str) -> str:
 
 
 def key_tables() -> str:
-    """Return the TOML tables of all keys: each with its default, and in words what holds where it is not set."""
+    """Return the TOML tables of all keys, each with its default, or with words for a default that is not a value."""
     lines, family = [f"[{_TABLE}]"], ""
     for key, each in run_keys().items():
         own, _, name = key.rpartition(".")

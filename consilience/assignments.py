@@ -1,4 +1,4 @@
-"""Settings that a user types: assignments such as ``seed=3``."""
+"""Settings on the command line: assignments such as ``seed=3``."""
 
 from __future__ import annotations
 

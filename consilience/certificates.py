@@ -1,7 +1,7 @@
 """Keys and certificates of a federation: a CA and the SuperLink's certificate, and the keys of SuperNodes.
 
-OpenSSL and ssh-keygen make them, too. Here they have the one form that Flower takes; a private key is never readable by
-others, never half written, and never replaced.
+OpenSSL and ssh-keygen make them, too. This module writes the one form that Flower accepts. A private key is never
+readable by others, never half written, and never replaced.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ DAYS = 825
 """Default validity of a server certificate: the longest that browsers and operating systems accept."""
 
 _PURPOSES = {
-    CA_KEY: "signs server certificates; keep it off line, show it to nobody",
+    CA_KEY: "signs server certificates; keep it secret and off line",
     CA_CERTIFICATE: "for every site, and for everybody who starts runs",
-    SERVER_KEY: "of the SuperLink; show it to nobody",
+    SERVER_KEY: "of the SuperLink; keep it secret",
     SERVER_CERTIFICATE: "of the SuperLink",
 }
 
@@ -48,7 +48,7 @@ _NAME_LENGTH = 64  # of a certificate's common name (RFC 5280, ub-common-name)
 
 
 class CertificateError(ValueError):
-    """Keys or certificates that cannot be made; the message is one line that says why, and what to do."""
+    """Error: keys or certificates cannot be made. The message is one line: why, and what to do."""
 
 
 def make_server(folder: Path, hosts: Sequence[str], days: int = DAYS) -> list[Path]:
@@ -60,7 +60,7 @@ def make_server(folder: Path, hosts: Sequence[str], days: int = DAYS) -> list[Pa
     Parameters
     ----------
     folder : Path
-        Made if need be, for its owner only.
+        Folder of the files; made if need be, for its owner only.
     hosts : sequence of str
         Host names and IP addresses by which sites and users reach the SuperLink; one at least.
     days : int
@@ -127,19 +127,19 @@ def check_name(name: str) -> None:
 
 
 def purpose(path: Path) -> str:
-    """Return what a file of this module is for, in a few words.
+    """Return the purpose of a file of this module in a few words.
 
     Examples
     --------
     >>> purpose(Path("keys/hospital-a.pub"))
     'for the fusion center to register'
     """
-    of_a_site = "for the fusion center to register" if path.suffix == ".pub" else "of the SuperNode; show it to nobody"
+    of_a_site = "for the fusion center to register" if path.suffix == ".pub" else "of the SuperNode; keep it secret"
     return _PURPOSES.get(path.name, of_a_site)
 
 
 def _host(host: str) -> x509.GeneralName:
-    """Return a host as a certificate names it."""
+    """Return the form of a host in a certificate."""
     with contextlib.suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(host))
     labels = host.split(".")
@@ -250,7 +250,7 @@ def _write(folder: Path, files: Mapping[str, bytes], secret: Collection[str]) ->
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, content in files.items():
             mode = 0o600 if name in secret else 0o644
-            # The file has its mode from the start, and one that somebody else has just made is left alone.
+            # The file has its mode from the start, and a file of another process is left alone.
             descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             written.append(folder / name)
             with os.fdopen(descriptor, "wb") as file:

@@ -1,4 +1,4 @@
-"""The command ``consilience``: short forms of Flower's commands; all that it does can be typed with ``flwr``."""
+"""The command ``consilience``: short forms of Flower's commands, which ``flwr`` can replace."""
 
 from typing import Annotated, Any
 
@@ -29,7 +29,7 @@ _HELP = "Sites that may not share rows learn together: five fusion protocols on 
 
 
 class _Commands(TyperGroup):
-    """The subcommands. A protocol of another package that cannot be used is one sentence, whichever was typed."""
+    """The subcommands, all of which report an unusable protocol of another package in one sentence."""
 
     def invoke(self, ctx: Any) -> Any:
         from protocols.registry import RegistryError

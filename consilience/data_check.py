@@ -1,4 +1,4 @@
-"""What of a site's rows would be used in a run, and what would leave the site."""
+"""Check of a site's rows: which data a run would use, and which would leave the site."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from server.preflight import check_columns
 
 @dataclass(frozen=True)
 class DataCheck:
-    """What a site should know before it joins a run.
+    """Result of a check of a site's rows.
 
     Attributes
     ----------
     protocol : str
-        The protocol for which the rows were checked.
+        The protocol.
     lines : tuple of str
-        What would be used, what would leave the site, and what never would.
+        The data that a run would use, the data that would leave the site, and those that never would.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def _lines(name: str, rows: Any, protocol: str, config: Mapping[str, Any]) -> li
 
 
 def site_lines(protocol: str, config: Mapping[str, Any]) -> list[str]:
-    """Return what of a site's data would be used and leave, and what to look at; errors as of `DataCheck.of`."""
+    """Return the protocol's lines on a site's data, and the advice; errors as in `DataCheck.of`."""
     from clients.data.advice import advice_lines
 
     with without_notes():  # the lines have them

@@ -1,4 +1,4 @@
-"""Errors as Python shows them: one exception with one sentence, whatever led to it."""
+"""Errors of the Python interface: one exception with one sentence, without the calls inside."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def plain_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Let a function raise what the user can correct without the calls and errors inside that led to it.
+    """Let a function raise errors that the user can correct without their inner calls and causes.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def plain_errors(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _plain(error: Exception) -> Exception | None:
-    """Return the error to show; None: it is no error that the user can correct."""
+    """Return the error to show; None if the user cannot correct it."""
     from consilience.flower_programs import LaunchError
     from consilience.predict.interface import RequestError
     from server.app import REFUSALS

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from common.csv_text import unescape
 from common.value_ranges import Value
@@ -18,31 +18,31 @@ from consilience.errors import plain_errors
 from consilience.python_data import table_of_rows
 from server.report.data import ResultsError
 from server.report.headline import answer
-from server.report.verdict import Verdict, verdict
+from server.report.verdict import verdict
 from server.results import load
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from consilience.public_types import Report, Verdict
     from consilience.python_data import Rows
-    from server.report.data import Report
 
 T = TypeVar("T")
 
 _FRAME = '<iframe srcdoc="{}" sandbox="allow-popups" style="width: 100%; height: 720px; border: 0"></iframe>'
-"""The page in a frame of its own: its styles do not reach the notebook, nor the notebook's the page."""
+"""The page in a frame, which separates its styles from the notebook's."""
 
 
 class Run:
-    """A finished run: what it answers, its numbers, and what crossed the wire.
+    """A finished run: its answer, its numbers and its ledger.
 
     Parameters
     ----------
     path : Path
         Results directory.
     keep : object
-        What must live as long as the run: tables given in Python.
+        Object that must live as long as the run: tables given in Python.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Run:
     @property
     def report(self) -> Report:
         """The content of ``report.json``."""
-        return self._report
+        return cast("Report", self._report)
 
     @property
     def answer(self) -> str:
@@ -72,8 +72,8 @@ class Run:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Whether the run's own numbers speak for joining: ``decision`` and ``reason``."""
-        return verdict(self._report)
+        """Verdict of the run's own numbers on joining: ``decision`` and ``reason``."""
+        return cast("Verdict", verdict(self._report))
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -109,7 +109,7 @@ class Run:
 
     @cached_property
     def sites(self) -> Mapping[str, SiteFiles]:
-        """By site, the files that it would keep at home; in a simulation they lie with the results."""
+        """By site, its own output files, which in a simulation lie with the results."""
         return _ByName({name: SiteFiles(self.path / "sites" / name) for name in self._report.sites})
 
     @cached_property
@@ -126,14 +126,14 @@ class Run:
 
     @plain_errors
     def predict(self, rows: Rows, **options: Value) -> pd.DataFrame:
-        """Predict new rows by what the fusion center holds.
+        """Predict new rows with the fusion center's result.
 
         Parameters
         ----------
         rows : DataFrame, mapping, str or Path
-            Rows with the columns that the run has learned from, in any order.
+            Rows with the run's input columns, in any order.
         **options
-            ``id``, ``target`` or ``sensitive``, where they differ from the run's; and options of the protocol.
+            ``id``, ``target`` or ``sensitive``, if they differ from the run's; and options of the protocol.
 
         Returns
         -------
@@ -165,7 +165,7 @@ class Run:
         return pd.DataFrame(dict(prediction.columns))
 
     def save(self, output_dir: str | Path) -> Path:
-        """Copy the results to ``OUTPUT-DIR/NAME/RUN-ID``, as the command leaves them, and return that path.
+        """Copy the results to ``OUTPUT-DIR/NAME/RUN-ID``, as the command does, and return that path.
 
         Raises
         ------
@@ -199,7 +199,7 @@ def _no_such(name: str, names: Iterable[str]) -> KeyError:
 
 
 class _ByName(dict[str, T]):
-    """A dictionary that says which names there are.
+    """A dictionary whose errors list its names.
 
     Examples
     --------
@@ -213,7 +213,7 @@ class _ByName(dict[str, T]):
 
 
 class SiteFiles(Mapping[str, Any]):
-    r"""The files that a site would keep at home, by name: tables as DataFrames, arrays by name, others as paths.
+    r"""A site's own output files by name: tables as DataFrames, arrays by name, others as paths.
 
     Parameters
     ----------
@@ -269,11 +269,11 @@ class Figure:
     Attributes
     ----------
     name : str
-        Its name.
+        Name of the figure.
     png : bytes
         The image.
     caption, alt : str
-        What is to be seen, and what somebody who cannot see it should know.
+        Caption, and alternative text for readers who cannot see the image.
     """
 
     name: str

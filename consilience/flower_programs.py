@@ -1,4 +1,4 @@
-"""Flower's own programs: where they are, in which environment and directory they run, what a short one prints."""
+"""Flower's own programs: their paths, environment and directory, and the output of a short one."""
 
 import os
 import shutil
@@ -10,21 +10,21 @@ from pathlib import Path
 PORT_VARIABLE = "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT"
 """Environment variable by which flwr finds its local SuperLink."""
 DEFAULT_PORT = "39091"
-"""Its port where that variable is not set."""
+"""Its port if the variable is not set."""
 ROOT_VARIABLE = "CONSILIENCE_ROOT_CERTIFICATES"
 """Environment variable that names the CA certificate of a local SuperLink that speaks TLS."""
 CONNECTION = "local"
-"""Name that Flower's configuration gives to the local SuperLink: a simulation never goes elsewhere."""
+"""Name of the local SuperLink in Flower's configuration. A simulation never uses another."""
 
 _COMMAND_SECONDS = 60.0
 
 
 class LaunchError(RuntimeError):
-    """Flower's programs failed; the message says what to do."""
+    """Error: Flower's programs failed. The message says what to do."""
 
 
 def environment(n_programs: int = 1) -> dict[str, str]:
-    """Return the environment of Flower's programs: those of this Python first, nothing installed or sent.
+    """Return the environment of Flower's programs, which prefers this Python and installs nothing.
 
     Flower would otherwise build a new environment for every app, send usage statistics, look for updates, and ask
     the proxy of a company network for its own loopback address.
@@ -32,8 +32,8 @@ def environment(n_programs: int = 1) -> dict[str, str]:
     Parameters
     ----------
     n_programs : int
-        How many programs with this environment share the machine. Each looks for asks ten times a second; together
-        they do so fifty times at most, since each time takes 3 ms of a processor.
+        Number of programs with this environment on the machine. Each looks for asks ten times a second; together at
+        most fifty times, because each look takes 3 ms of a processor.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def program(name: str, env: Mapping[str, str]) -> str:
 
 
 def flwr(arguments: list[str], env: Mapping[str, str], seconds: float = _COMMAND_SECONDS) -> str:
-    """Return what a short `flwr` command printed; nothing if it did not end within so many seconds."""
+    """Return the output of a short `flwr` command; empty if it did not end within `seconds`."""
     try:
         done = subprocess.run(  # noqa: S603 - programs and arguments of our own, no shell
             [program("flwr", env), *arguments],

@@ -1,7 +1,6 @@
-"""Start a run with Flower's own commands, follow its log, and report how it really ended.
+"""Start a run with Flower's own commands, follow its log, and report its real status.
 
-``flwr run --stream`` exits with 0 whatever became of the run. The run's status is therefore read afterwards, by
-``flwr list``.
+``flwr run --stream`` always exits with 0. The run's status is therefore read afterwards, by ``flwr list``.
 """
 
 import contextlib
@@ -40,7 +39,7 @@ def flwr_arguments(app: str, request: RunRequest) -> list[str]:
 
 
 def _is_quick(request: RunRequest) -> bool:
-    """Whether one process of Flower's engine is quicker than one a core, each of which must start and import."""
+    """Whether one process of Flower's engine is quicker than one a core, since each must start and import."""
     if request.plan is None or request.plan.scenario is None:
         return False
     settings: type[ProtocolSettings] = registry.room(request.plan.protocol, "settings").Settings
@@ -48,7 +47,7 @@ def _is_quick(request: RunRequest) -> bool:
 
 
 def run(request: RunRequest, env: Mapping[str, str], show: Callable[[str], None]) -> Outcome:
-    """Start a run, hand every line of its log to `show`, wait, and ask Flower how it ended.
+    """Start a run, hand every line of its log to `show`, wait, and ask Flower for its status.
 
     Raises
     ------
@@ -84,7 +83,7 @@ def run(request: RunRequest, env: Mapping[str, str], show: Callable[[str], None]
 
 
 def _abandon(transcript: Transcript, lines: Lines, env: Mapping[str, str]) -> None:
-    """Stop the run; one that is being submitted has a moment to print its number."""
+    """Stop the run. A run that is just being submitted has a moment to print its number."""
     if not transcript.run_id:
         with contextlib.suppress(TimeoutError):
             for line in until(lines, time.monotonic() + _SUBMIT_SECONDS):
@@ -126,7 +125,7 @@ def await_finish(run_id: str, env: Mapping[str, str]) -> tuple[str, str]:
 
 
 def parse_status(answer: str, run_id: str) -> tuple[str, str]:
-    """Return status and details of a run in what ``flwr list --format json`` printed; empty if it is not there.
+    """Return status and details of a run from the output of ``flwr list --format json``; empty without the run.
 
     Examples
     --------

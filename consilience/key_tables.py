@@ -1,4 +1,4 @@
-"""Settings of a run in a TOML file: with comments, to be edited, and as the user has left it."""
+"""Settings of a run in a TOML file: written with comments for the user, and read again."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from common.settings import Config, Setting, SettingError, did_you_mean, toml_va
 from protocols.settings import RunSettings, run_keys
 
 SITES = "sites"
-"""Key of a file that is none of a run: the number of simulated sites."""
+"""Key of a file for the number of simulated sites, which is no key of a run."""
 
 _TO_SET = ("data", "target", "features", "id", "sensitive")
-"""Keys that own data need more often than others."""
+"""Keys that own data often need."""
 _NOT_IN_FILES = ("scenario", "protocol", "resume-from", "from")
 _WIDTH = 100
 
 
 def default_of(each: Setting) -> str:
-    """Return what holds where nobody sets a key, as TOML writes it.
+    """Return the default of a key in TOML's form.
 
     Examples
     --------
@@ -33,14 +33,14 @@ def default_of(each: Setting) -> str:
 
 
 def config_file(protocol: str, scenario: str) -> str:
-    """Return a file of settings: those that must be thought of, and the others as comments with their defaults.
+    """Return a file of settings: those that the user must set, and the others as comments with their defaults.
 
     Parameters
     ----------
     protocol : str
         Protocol of the run.
     scenario : str
-        What runs; empty: the protocol on own data.
+        Name of a scenario; empty: the protocol on own data.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def read_config(path: str | Path) -> tuple[Config, int | None]:
     Parameters
     ----------
     path : str or Path
-        Of the TOML file. Keys with a dot may stand in a table (``[PROTOCOL]``). Paths are relative to its folder.
+        Path of the TOML file. Keys with a dot may be in a table (``[PROTOCOL]``). Paths are relative to its folder.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _beside(file: Path, value: str) -> str:
-    """Return a path, or paths by site, in the file's folder; a function as it is."""
+    """Return a path, or paths by site, relative to the file's folder; a function unchanged."""
     if is_function(value):
         return value
     paths = {site: str(file.parent / Path(path).expanduser()) for site, path in paths_by_site(value).items()}

@@ -1,4 +1,4 @@
-"""Comparison of the fusion center's ledger of a run with a site's own: what left the site."""
+"""Comparison of the fusion center's ledger of a run with a site's own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Line = Mapping[str, Any]
 
 
 class LedgerError(ValueError):
-    """A ledger that cannot be compared; the message is one line that names it, and says why."""
+    """Error: a ledger cannot be compared. The message is one line: which, and why."""
 
 
 @dataclass
@@ -27,13 +27,13 @@ class Comparison:
     Attributes
     ----------
     site : str
-        The site whose messages were compared.
+        The site.
     agreed : int
-        Number of messages that are the same in both.
+        Number of messages that are the same in both ledgers.
     notes : list of str
-        Differences with an explanation: messages that left the site and that the fusion center did not use, or refused.
+        Explained differences: messages of the site that the fusion center did not use, or refused.
     differences : list of str
-        Contradictions: one of the two has left something out, or has something else.
+        Contradictions: a message that one ledger lacks, or has otherwise.
     """
 
     site: str
@@ -51,18 +51,18 @@ class _Message:
 
     @property
     def key(self) -> str:
-        """Text that is equal for messages that both ledgers have the same."""
+        """Text that is equal for equal messages in both ledgers."""
         shared = [{name: value for name, value in line.items() if name not in _SITE_FIELDS} for line in self.lines]
         return json.dumps(shared, sort_keys=True)
 
     @property
     def refused(self) -> bool:
-        """Whether the center could not read it, and counted its bytes only."""
+        """Whether the center could not read the message, and counted its bytes only."""
         return bool(self.lines[0]["payload"] == _REFUSED)
 
     @property
     def unwritten(self) -> bool:
-        """Whether it only reports that the site's ledger could not be written: then it has no line there."""
+        """Whether the message only reports that the site's ledger could not be written, and so has no line there."""
         return [line.get("fault") for line in self.lines] == ["output-not-written"]
 
     @property
@@ -101,12 +101,12 @@ def read_center(results: Path) -> tuple[str, dict[str, list[_Message]]]:
 
 
 def read_site(path: Path, session: str) -> tuple[dict[str, list[_Message]], int]:
-    """Return by site (one, as a rule) the messages of a session, and the number of lines that cannot be read.
+    """Return the messages of a session by site (usually one), and the number of unreadable lines.
 
     Parameters
     ----------
     path : Path
-        The file, or its directory.
+        The ledger, or its directory.
     session : str
         Session of the run.
 
@@ -132,7 +132,7 @@ def read_site(path: Path, session: str) -> tuple[dict[str, list[_Message]], int]
 
 
 def _parse(text: bytes) -> dict[str, Any] | None:
-    """Return a line of a site's ledger; None for one that a process did not finish."""
+    """Return a line of a site's ledger; None for an unfinished one."""
     try:
         line = json.loads(text)
     except ValueError:
@@ -142,7 +142,7 @@ def _parse(text: bytes) -> dict[str, Any] | None:
 
 
 def _messages(lines: Iterable[Line]) -> list[_Message]:
-    """Group lines by message: those of one stand together, its envelope first."""
+    """Group lines by message. The lines of a message are consecutive, its envelope first."""
     groups: list[list[Line]] = []
     for line in lines:
         if line["payload"] in (_ENVELOPE, _REFUSED) or not groups:
@@ -152,7 +152,7 @@ def _messages(lines: Iterable[Line]) -> list[_Message]:
 
 
 def compare(site: str, center: Sequence[_Message], own: Sequence[_Message]) -> Comparison:
-    """Compare the messages of a site; one without a counterpart is named by its round."""
+    """Compare the messages of a site; a message without a counterpart is described by its round."""
     comparison = Comparison(site)
     waiting: dict[str, list[_Message]] = defaultdict(list)
     for message in own:
@@ -185,7 +185,7 @@ def compare(site: str, center: Sequence[_Message], own: Sequence[_Message]) -> C
 
 
 def _counterpart(message: _Message, others: Iterable[_Message]) -> _Message | None:
-    """Return what left the site in the round of a message that the center has otherwise, or refused."""
+    """Return the site's message in the round of a message that the center has otherwise, or refused."""
     for other in others:
         if other.round == message.round and (not message.refused or other.bytes == message.bytes):
             return other
@@ -214,7 +214,7 @@ def _reason_alone(message: _Message, *, again: bool) -> str:
 
 
 def compare_all(results: Path, ledgers: Sequence[Path]) -> tuple[list[str], bool]:
-    """Return the lines to print, and whether the ledgers agree: an explained difference is no contradiction.
+    """Return the lines to print, and whether the ledgers agree; explained differences do not count.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """A federation to try out: a SuperLink and a SuperNode for every site's file, all on this machine.
 
-The processes are those of a real deployment (docs/deploy.md). Each site has a directory of its own, as it would have a
-machine. The processes end with the one that started them, unless that is killed by SIGKILL.
+The processes are those of a real deployment (docs/deploy.md). Each site has a directory in place of a machine. The
+processes end with the one that started them, unless that is killed by SIGKILL.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ CENTER = "center"
 """Folder of the fusion center, beside those of the sites."""
 
 _OF_ONE_SITE = ("data", "guard", "site", "site-output-dir")
-"""Keys of a node configuration that no two sites share."""
+"""Keys of a node configuration that differ between sites."""
 
 _START_SECONDS = 120.0
 _SITE_SECONDS = 10.0
-"""More seconds that the start of each further site may take: many share the processor."""
+"""Seconds that each further site may add to the start, because all share the processor."""
 _LOOK_SECONDS = 0.5
 
 
@@ -52,9 +52,9 @@ class LocalSite:
     name : str
         Stem of its file.
     data : Path
-        Its file, absolute.
+        Absolute path of its file.
     settings : Mapping
-        Node configuration besides ``site``, ``data`` and ``site-output-dir``, or instead of them.
+        Node configuration beside ``site``, ``data`` and ``site-output-dir``; may override them.
     """
 
     name: str
@@ -64,19 +64,18 @@ class LocalSite:
 
 @dataclass(frozen=True)
 class LocalFederation:
-    """A federation whose processes run.
+    """A running federation.
 
     Attributes
     ----------
     env : dict of str
         Environment in which `flwr` and `flower_run.run` reach its SuperLink.
     app : Path
-        The app that `flwr run` runs.
+        The app for `flwr run`.
     logs : dict of Path
-        Log file of each process, by the name of its site; the SuperLink's is that of `CENTER`, and a guard's that of
-        ``guard of NAME``.
+        Log file of each process: by site for SuperNodes, `CENTER` for the SuperLink, ``guard of NAME`` for guards.
     processes : dict of Popen
-        The processes themselves, by the same names.
+        The processes by the same names.
     """
 
     env: dict[str, str] = field(repr=False)
@@ -98,7 +97,7 @@ class LocalFederation:
             time.sleep(_LOOK_SECONDS)
 
     def how_to_run(self, settings: Mapping[str, Value]) -> str:
-        """Return what to type in another terminal to start a run."""
+        """Return the command that starts a run from another terminal."""
         config = to_toml({"protocol": "PROTOCOL", **settings})
         run = shlex.join(["flwr", "run", str(self.app), CONNECTION, "--stream", "--run-config", config])
         home = shlex.quote(self.env["FLWR_HOME"])
@@ -107,7 +106,7 @@ class LocalFederation:
 
 
 def read_sites(folder: Path, assignments: Iterable[str], *, run: bool) -> tuple[list[LocalSite], dict[str, Value]]:
-    """Return the sites whose files are in `folder`, and the settings of a run.
+    """Return the sites of the files in `folder`, and the settings of a run.
 
     Parameters
     ----------
@@ -116,12 +115,12 @@ def read_sites(folder: Path, assignments: Iterable[str], *, run: bool) -> tuple[
     assignments : iterable of str
         ``KEY=VALUE`` for all sites or for the run, ``SITE:KEY=VALUE`` for one site.
     run : bool
-        Whether there is a run for which keys may be set.
+        Whether there is a run, whose keys may be set.
 
     Returns
     -------
     list of LocalSite, dict of Value
-        The dictionary holds keys of the run configuration; which column is what belongs to the sites and to the run.
+        Sites, and keys of the run configuration. Keys that name columns go to both.
 
     Raises
     ------
@@ -190,12 +189,12 @@ def federation(
     sites : list of LocalSite
         One SuperNode each.
     folder : Path
-        Made if need be. ``center/`` holds the SuperLink's log, configuration and results, ``NAME/`` a site's log and
-        in ``NAME/out`` what it keeps.
+        Made if need be. ``center/`` holds the SuperLink's log, configuration and results, ``NAME/`` a site's log, and
+        ``NAME/out`` the site's own directory.
     port : int
-        The SuperLink's; 0: a free one.
+        Port of the SuperLink; 0: a free one.
     tls : bool
-        Whether it speaks TLS and takes only SuperNodes with registered keys. Keys that are in `folder` are used.
+        Whether the SuperLink speaks TLS and admits only SuperNodes with registered keys; existing keys are used.
     guards : bool
         Whether every site has a guard, which reads its data in place of its SuperNode.
     node_env : Mapping of str or None
@@ -211,7 +210,7 @@ def federation(
         If keys cannot be made.
     """
     if port and not is_free(port):
-        raise LaunchError(f"somebody listens at port {port} already; leave out --port, or give another")
+        raise LaunchError(f"port {port} is in use already; leave out --port, or give another")
     folder = folder.expanduser().absolute()
     link_port, *own_ports = free_ports(1 + len(sites))
     address = f"127.0.0.1:{port or link_port}"
@@ -266,7 +265,7 @@ def federation(
 
 @contextlib.contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Refuse a folder in which another federation is up: its files would be written over."""
+    """Refuse the folder of another running federation, whose files would be overwritten."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("ab") as file:
         try:
@@ -295,7 +294,7 @@ class _TlsKeys:
         return self.sites / site / "keys" / site
 
     def register(self, site: str, env: Mapping[str, str], deadline: float) -> None:
-        """Register the site's key, made if there is none, so that the SuperLink admits its SuperNode."""
+        """Register the site's key, a new one if need be, so that the SuperLink admits its SuperNode."""
         key = self.key(site)
         if not key.exists():
             certificates.make_site_key(key.parent, site)
@@ -307,7 +306,7 @@ class _TlsKeys:
 
 
 def _center(home: Path, address: str, tls_keys: _TlsKeys | None) -> dict[str, str]:
-    """Write Flower's directory of the fusion center and of whoever starts runs; return the environment for it."""
+    """Write Flower's directory of the fusion center and of users who start runs; return its environment."""
     home.mkdir(parents=True, exist_ok=True)
     trust = (
         f"root-certificates = {json.dumps(str(tls_keys.root), ensure_ascii=False)}" if tls_keys else "insecure = true"
@@ -345,7 +344,7 @@ def _supernode(node: Mapping[str, Value], address: str, port: int, tls_keys: _Tl
 
 
 def _start(command: list[str], folder: Path, env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
-    """Start one of Flower's programs in `folder`, in a session of its own: Ctrl-C is for this process."""
+    """Start one of Flower's programs in `folder`, in a session of its own, which Ctrl-C does not reach."""
     folder.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as file:
         return subprocess.Popen(  # noqa: S603 - programs and arguments of our own, no shell

@@ -1,4 +1,4 @@
-"""A run by the local engine as the command wants it: its log shown, its end as an `Outcome`."""
+"""A run by the local engine for the command: its log shown, its end as an `Outcome`."""
 
 import logging
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def run(request: RunRequest, workers: int | None, show: Callable[[str], None]) -
     request : RunRequest
         The run.
     workers : int or None
-        Number of processes that the sites are spread over; None: they are in this one.
+        Number of processes that share the sites; None: they are in this one.
     show : Callable
         Takes a line.
 

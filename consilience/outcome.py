@@ -1,4 +1,4 @@
-"""How a run ended, whichever engine ran it."""
+"""The end of a run, by any engine."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ COMPLETED, FAILED = "finished:completed", "finished:failed"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """The end of a run.
 
     Attributes
     ----------
     transcript : Transcript
-        What its log contained.
+        Content of its log.
     status : str
-        Flower's status, ``finished:completed`` if all is well; empty if no run was started.
+        Flower's status, ``finished:completed`` after success; empty if no run was started.
     details : str
         The reason for another status, or the last line of ``flwr run`` if no run was started.
 

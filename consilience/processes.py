@@ -18,11 +18,11 @@ import psutil
 _STOP_SECONDS = 15.0
 
 Lines = queue.SimpleQueue[str | None]
-"""Lines of a process as they come, then None."""
+"""Lines of a process in order, then None."""
 
 
 class Interruption(KeyboardInterrupt):
-    """SIGINT, SIGTERM or SIGHUP; `run_id` names the run, if one had begun."""
+    """SIGINT, SIGTERM or SIGHUP; `run_id` is the number of the interrupted run, if any."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"signal {number}")
@@ -32,7 +32,7 @@ class Interruption(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise `Interruption` on SIGINT and SIGTERM, so that whoever started a run also stops it.
+    """Raise `Interruption` on SIGINT and SIGTERM, so that the caller can stop its run.
 
     SIGHUP, when the terminal is closed, does the same, unless it is ignored (``nohup``).
     """
@@ -52,12 +52,12 @@ def interruptible() -> Iterator[None]:
 
 
 class OverdueError(RuntimeError):
-    """What `limit_time` limits took longer."""
+    """Error: a block of `limit_time` took too long."""
 
 
 @contextlib.contextmanager
 def limit_time(seconds: float) -> Iterator[None]:
-    """Raise `OverdueError` in the main thread, where it is `interruptible`, after so many seconds."""
+    """Raise `OverdueError` in an `interruptible` main thread after `seconds`."""
     over = threading.Event()
 
     def end() -> None:
@@ -100,7 +100,7 @@ def start(command: list[str], folder: Path, env: Mapping[str, str]) -> Iterator[
 
 
 def lines_of(process: subprocess.Popen[str]) -> Lines:
-    """Return the process's lines; a thread reads them, so that waiting for one can have an end."""
+    """Return the process's lines, which a thread reads, so that a reader can stop waiting."""
     lines: Lines = queue.SimpleQueue()
 
     def read() -> None:
@@ -136,9 +136,9 @@ def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
 
 
 def end_families(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End child processes, all at the same time, and the processes that they started.
+    """End child processes at the same time, with all processes that they started.
 
-    A SuperLink that ends leaves its simulation behind, which would go on with its round.
+    A SuperLink leaves the process of its simulation behind, which would finish its round.
     """
     family: list[psutil.Process] = []
     for process in processes:
@@ -171,7 +171,7 @@ def is_free(port: int) -> bool:
 
 
 def free_ports(number: int) -> list[int]:
-    """Return ports of the loopback address at which nobody listens."""
+    """Return free ports of the loopback address."""
     with contextlib.ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(number)]
         for probe in probes:

@@ -15,14 +15,14 @@ Show = Callable[[str], None]
 
 @contextlib.contextmanager
 def follow(console: Console, waiting: str) -> Iterator[Show]:
-    """Print lines to the console; at a terminal the rounds become one line with round, measure and time elapsed.
+    """Print lines to the console; at a terminal, the rounds become one line with round, measure and time elapsed.
 
     Parameters
     ----------
     console : Console
-        Where to print.
+        The console.
     waiting : str
-        What that line says before the first round.
+        Text of that line before the first round.
     """
     if not console.is_terminal:
         # Each line at once, so that the reader of a pipe sees the rounds as they happen.
@@ -41,16 +41,16 @@ def follow(console: Console, waiting: str) -> Iterator[Show]:
 def moving_line(console: Console, waiting: str, *, transient: bool = False) -> Iterator[Callable[[str], bool]]:
     """Show one line with round, measure and time elapsed.
 
-    What is yielded takes a line of the log, and says whether it was that of a round.
+    The yielded function takes a line of the log, and returns whether it was a round's.
 
     Parameters
     ----------
     console : Console
         A terminal.
     waiting : str
-        What the line says before the first round.
+        Text of the line before the first round.
     transient : bool
-        Whether it is gone when the run has ended.
+        Whether the line disappears at the end.
     """
     words = (TextColumn("{task.description}", markup=False), TextColumn("{task.fields[measure]}", markup=False))
     with Progress(SpinnerColumn(), *words, TimeElapsedColumn(), console=console, transient=transient) as progress:

@@ -1,4 +1,4 @@
-"""Data as Python has them, DataFrames, paths, functions, as what a configuration names."""
+"""Values of configuration keys for data given in Python: DataFrames, paths, functions."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _NOT_DATA = (
 
 
 def named_data(data: Any, sites: int | None) -> tuple[str, HeldTables | None]:
-    """Return what the key ``data`` is set to, and the tables that must be kept as long as it is used.
+    """Return the value of the key ``data``, and the tables that must live as long as it is in use.
 
     Parameters
     ----------
     data : Data
-        As the user gave them.
+        The user's data.
     sites : int or None
-        Number of sites, for a function that does not name them.
+        Number of sites, for a function without names of sites.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def named_data(data: Any, sites: int | None) -> tuple[str, HeldTables | None]:
 
 
 def named_rows(name: str, rows: Rows) -> tuple[str, HeldTables | None]:
-    """Return what a key for rows of the fusion center's own is set to, and the table that must be kept."""
+    """Return the value of a key for the fusion center's own rows, and the table that must live as long."""
     if isinstance(rows, str | Path):
         return str(rows), None
     tables = hold({name: table_of_rows(name, rows, whole=False)})
@@ -76,18 +76,18 @@ def table_of_rows(name: str, rows: Any, *, whole: bool = True, text: Sequence[st
     Parameters
     ----------
     name : str
-        Whose rows they are, for messages.
+        Name of the table in messages.
     rows : Rows
-        As the user gave them.
+        The user's rows.
     whole : bool
-        Whether there must be two rows at least.
+        Whether two rows are required.
     text : sequence of str
-        Columns of a CSV file that are text whatever they hold.
+        Columns of a CSV file to read as text.
 
     Raises
     ------
     DataError
-        If they are no rows, or cannot be used.
+        If they are not rows, or cannot be used.
 
     Examples
     --------
@@ -107,12 +107,12 @@ def table_of_rows(name: str, rows: Any, *, whole: bool = True, text: Sequence[st
 
 
 def is_frame(value: object) -> bool:
-    """Whether a value is a DataFrame of pandas, or a table of pyarrow or polars; none of them is imported for that."""
+    """Whether a value is a DataFrame of pandas, or a table of pyarrow or polars, without importing any of them."""
     return type(value).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow") and hasattr(value, "columns")
 
 
 def is_one_site(data: Mapping[Any, Any]) -> bool:
-    """Whether a mapping has the columns of one site, of single values each, and no rows by site."""
+    """Whether a mapping has the columns of one site, instead of rows by site."""
     return all(_is_column(values) for values in data.values())
 
 
@@ -132,7 +132,7 @@ def _wrong(data: Any) -> str:
 
 
 def _named_function(function: Callable[..., Any], sites: int | None) -> tuple[str, HeldTables | None]:
-    """Return a function's own name if another process can import it; else hold what it returns for every site."""
+    """Return a function's own name if another process can import it; else hold its result for every site."""
     module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
     if module not in ("", None, "__main__") and getattr(importlib.import_module(module), name, None) is function:
         return f"{module}:{name}", None

@@ -28,7 +28,7 @@ class PythonRequest:
     Attributes
     ----------
     request : RunRequest
-        What to run.
+        Name of a scenario, or settings of a protocol.
     kept : Mapping[str, HeldTables]
         Tables by the key that names them; they must live as long as the run and its results.
     """

@@ -1,4 +1,4 @@
-"""What Ray prints when one of its processes dies: into a file, with one line for the user."""
+"""A filter that moves Ray's output about a dead process into a file, with one line for the user."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _DIED = "The actor died"
 
 
 class CrashFilter:
-    """Hands on the lines of a run's log, but for those that Ray prints when a process dies.
+    """Passes the lines of a run's log on, except those that Ray prints when a process dies.
 
     Parameters
     ----------
     show : Callable
         Takes a line.
     file : Path
-        Where the other lines are appended.
+        File to which the other lines are appended.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class CrashFilter:
             self._show(line)
 
     def _belongs(self, line: str) -> bool:
-        """Whether a line belongs to a crash; the first of a crash is announced."""
+        """Whether a line belongs to a crash; announce the crash at its first line."""
         if line.startswith("(raylet) A worker died or was killed"):
             self._ended += 1
             if self._ended > len(self._dead):

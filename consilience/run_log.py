@@ -1,4 +1,4 @@
-"""The log of a run, as Flower prints it: run number, rounds, results directory, refusal."""
+"""The log of a run as printed by Flower: run number, rounds, results directory, refusal."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _MEASURE = re.compile(r"[\w.-]+=\S+(?: [kMGT]?B\b)?")
 
 @dataclass
 class Transcript:
-    """What the log of a run has contained so far.
+    """Content of a run's log so far.
 
     Attributes
     ----------
@@ -22,7 +22,7 @@ class Transcript:
     results : Path or None
         Results directory, once the run has printed it.
     refused : str
-        Why the app refused to run; empty if it did not.
+        Reason for which the app refused to run; empty if it did not.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class Transcript:
 
 
 def message(line: str) -> str:
-    """Return a log line without colors and without the level that Flower's logger puts before it.
+    """Return a log line without colors and without the level of Flower's logger.
 
     Examples
     --------

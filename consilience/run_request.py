@@ -1,4 +1,4 @@
-"""One run as the user asked for it: settings, number of sites, time limit. Mistakes are refused before it starts."""
+"""A user's request for a run: settings, number of sites, time limit. Mistakes are refused before the run starts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,18 +17,18 @@ from server.run_plan import RunPlan
 
 @dataclass(frozen=True)
 class RunRequest:
-    """One run.
+    """A request for a run.
 
     Attributes
     ----------
     settings : Mapping[str, bool | int | float | str]
-        Run configuration that differs from the defaults; paths absolute, since the app runs in another directory.
+        Keys that differ from their defaults; paths are absolute, since the app runs in another directory.
     sites : int
         Number of simulated SuperNodes; 0: all connected SuperNodes, which are real.
     seconds : float
         After this time the run is stopped.
     plan : RunPlan or None
-        What preflight has made of the settings; None: the sites are real, and the ServerApp makes it.
+        Plan of preflight; None: the sites are real, and the ServerApp makes the plan.
     """
 
     settings: Mapping[str, Value]
@@ -57,7 +57,7 @@ def simulated_run(
     seconds : float
         After this time the run is stopped.
     config : Path or None
-        File of settings (`consilience.key_tables.read_config`); what is given otherwise wins.
+        File of settings (`consilience.key_tables.read_config`), which all other arguments override.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def simulated_run(
 
 
 def _without_short_name(value: Value, key: Setting) -> Value:
-    """Return the results directory for which the value of a path stands, if it is the short name of a run."""
+    """Replace the short name of a run in the value of a path by its results directory."""
     if not key.path or key.own or not isinstance(value, str) or not value or Path(value).expanduser().exists():
         return value
     directory = find_run(value)

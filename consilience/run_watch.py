@@ -27,12 +27,12 @@ _REDRAW_SECONDS = 0.1
 
 
 class SiteErrors:
-    """Errors in the log, one line each; errors that differ in the site only share a line.
+    """Errors in the log, one line each; errors that differ only in the site share a line.
 
     Parameters
     ----------
     resumable : bool
-        Whether to keep the line that says how an interrupted run goes on.
+        Whether to keep the line on resuming an interrupted run.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class SiteErrors:
 
 @contextlib.contextmanager
 def watch(progress: Progress, *, resumable: bool = True) -> Iterator[Show]:
-    """Return a function for the lines of a run's log: it moves the bar, and keeps the errors, which are printed last.
+    """Return a function for the lines of a run's log, which moves the bar, and prints the errors last.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def watch(progress: Progress, *, resumable: bool = True) -> Iterator[Show]:
 
 @contextlib.contextmanager
 def _bar(progress: Progress) -> Iterator[Show]:
-    """Show one moving line with round, measures and time, in a terminal or a notebook; elsewhere nothing."""
+    """Show a moving line with round, measures and time in a terminal or a notebook; elsewhere nothing."""
     if progress is False:
         yield lambda line: None
         return
@@ -116,7 +116,7 @@ def _bar(progress: Progress) -> Iterator[Show]:
 
 @contextlib.contextmanager
 def _notebook_line() -> Iterator[Show]:
-    """Show the line below a notebook's cell, in one output that is written anew, and is empty in the end."""
+    """Show the line below a notebook's cell, in one output that is overwritten, and cleared at the end."""
     display = importlib.import_module("IPython.display")  # which is there in a notebook, and nowhere else needed
     begin, last = time.monotonic(), 0.0
     line = display.display(display.HTML(_LINE.format("starting")), display_id=True)
@@ -136,7 +136,7 @@ def _notebook_line() -> Iterator[Show]:
 
 
 def in_notebook() -> bool:
-    """Whether a notebook shows what this process prints."""
+    """Whether this process prints to a notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"

@@ -1,7 +1,7 @@
-"""What a SuperLink's ``state.db`` keeps of answers, and its removal for good.
+"""Removal of answers from a SuperLink's ``state.db``.
 
-Flower deletes the messages of a run when somebody has read its log to the end, and otherwise keeps them. SQLite marks
-what is deleted as free and leaves it in the file; the write-ahead log (``state.db-wal``) holds it once more.
+Flower deletes the messages of a run only after its log was read to the end. SQLite marks deleted data as free and
+leaves them in the file; the write-ahead log (``state.db-wal``) has another copy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TABLES = {
     "object_push_session_roots",
     "object_push_session_pending",
 }
-"""Tables that are looked for: a SuperLink of another version may keep answers elsewhere."""
+"""Required tables; a SuperLink of another version may keep answers elsewhere."""
 
 _FIND = (
     "CREATE TEMP TABLE finished AS SELECT run.run_id FROM run"
@@ -38,7 +38,7 @@ _FIND = (
     "CREATE TEMP TABLE open_series AS SELECT series_id FROM series_runs WHERE run_id NOT IN finished",
     "CREATE TEMP VIEW of_others AS SELECT object_id FROM run_objects WHERE run_id NOT IN finished",
 )
-"""What is finished, as names for the other statements."""
+"""Finished runs, as temporary tables for the other statements."""
 
 _COUNT = (
     "SELECT count(*) FROM message_ins WHERE run_id IN finished",
@@ -67,21 +67,21 @@ _DELETE = (
 
 
 class WipeError(Exception):
-    """A file that cannot be wiped; one line that says why."""
+    """Error: a file cannot be wiped. The message is one line that says why."""
 
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What a ``state.db`` holds of answers.
+    """Answers in a ``state.db``.
 
     Attributes
     ----------
     finished, unfinished : int
-        Number of runs.
+        Numbers of runs.
     rows : int
-        Messages and objects of finished runs.
+        Number of messages and objects of finished runs.
     free, log : int
-        Bytes of the file that are free, and of its write-ahead log: either may hold what is deleted.
+        Free bytes of the file, and bytes of its write-ahead log; both may hold deleted data.
     size : int
         Bytes of the file.
     """
@@ -95,7 +95,7 @@ class Leftovers:
 
     @property
     def lines(self) -> list[str]:
-        """What is to be said of them."""
+        """Lines for the terminal."""
         said = [
             f"finished runs: {self.finished}; messages and objects of theirs: {self.rows}",
             f"{self.size:,} bytes, {self.free:,} of them deleted but there, and {self.log:,} in the write-ahead log",
@@ -109,7 +109,7 @@ class Leftovers:
 
 
 def look(path: Path) -> Leftovers:
-    """Return what the file holds; nothing is changed.
+    """Return the answers in the file, without changing it.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def look(path: Path) -> Leftovers:
 
 
 def wipe(path: Path) -> Leftovers:
-    """Remove the messages and objects of finished runs so that their bytes are gone from the file.
+    """Remove the messages and objects of finished runs, and their bytes, from the file.
 
     Registered SuperNodes, runs with their configuration and log, and apps stay.
 
@@ -133,7 +133,7 @@ def wipe(path: Path) -> Leftovers:
     Returns
     -------
     Leftovers
-        What is left.
+        Answers that are left.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def wipe(path: Path) -> Leftovers:
 
 @contextlib.contextmanager
 def _opened(path: Path, *, writing: bool) -> Iterator[sqlite3.Connection]:
-    """Open the state of a SuperLink; every statement is a transaction of its own unless one is begun."""
+    """Open the state of a SuperLink. Every statement outside a transaction is a transaction of its own."""
     if not path.is_file():
         raise WipeError(f"{path}: there is no such file; name the --database of a SuperLink")
     address = f"{path.absolute().as_uri()}?mode={'rw' if writing else 'ro'}"

@@ -53,7 +53,7 @@ _HOMES = {
     "Reference": "fusion",
     "Table": "cells",
 }
-"""Module of `strategies` that has each public name."""
+"""Module of `strategies` by public name."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The local SuperLink: whether one is up, and one of a run's own."""
+"""The local SuperLink: a check whether one is up, and a SuperLink of a run's own."""
 
 import contextlib
 import ssl
@@ -23,11 +23,11 @@ class SuperLink:
     Attributes
     ----------
     pid : int
-        Its process id.
+        Process id.
     env : dict of str
         Environment in which `flwr` talks to it.
     log : Path
-        Its log file.
+        Log file.
     """
 
     pid: int
@@ -36,7 +36,7 @@ class SuperLink:
 
 
 def is_up(env: Mapping[str, str]) -> bool:
-    """Whether a local SuperLink answers where `flwr` would look for it."""
+    """Whether a local SuperLink answers at the address that `flwr` would use."""
     certificates = env.get(ROOT_VARIABLE)
     address = f"127.0.0.1:{env.get(PORT_VARIABLE, DEFAULT_PORT)}"
     url = f"{'https' if certificates else 'http'}://{address}/health"
@@ -53,7 +53,7 @@ def is_up(env: Mapping[str, str]) -> bool:
 
 @contextlib.contextmanager
 def own_superlink(env: Mapping[str, str]) -> Iterator[SuperLink]:
-    """Start a SuperLink for this process alone: on a free port, its state in memory; end it by process id on leaving.
+    """Start a SuperLink for this process alone, on a free port and with its state in memory; end it on leaving.
 
     Raises
     ------
@@ -88,12 +88,12 @@ def own_superlink(env: Mapping[str, str]) -> Iterator[SuperLink]:
 
 @contextlib.contextmanager
 def superlink_of(port: int | None, env: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Return the environment in which `flwr` talks to the local SuperLink at this port; None: to one started for this.
+    """Return the environment in which `flwr` talks to the local SuperLink at this port; None: to one started here.
 
     Raises
     ------
     LaunchError
-        If none answers at the port, or the own one does not start.
+        If none answers at the port, or the new one does not start.
     """
     if port is None:
         with own_superlink(env) as own:

@@ -1,4 +1,4 @@
-"""What can be done with a folder of files that nobody has described."""
+"""A first run on a folder of files without any configuration."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from clients.data.proposal import Proposal, check_proposals
 from clients.data.table import DataError, Table
 from common.grouping import group_messages
 from protocols import registry
-from server.report.formatting import grouped, listed
+from server.report.formatting import listed
 
 _MOST_WARNINGS = 8
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The protocol that fits a folder best, and how it would be run.
+    """The protocol that fits a folder best, and its settings.
 
     Attributes
     ----------
     protocol : str
-        Its name.
+        Name of the protocol.
     settings : Mapping[str, str]
         Settings of the run, beside protocol and data.
     lines : tuple of str
-        What was seen, and what will be done, for a person to read.
+        Lines for the user on the files and on the run.
     """
 
     protocol: str
@@ -38,7 +38,7 @@ class Trial:
 
     @classmethod
     def of(cls, folder: Path, target: str = "", protocol: str | None = None) -> Trial:
-        """Look at a folder.
+        """Inspect a folder, and choose a protocol.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class Trial:
 
 def _lines(tables: Mapping[str, Table], proposals: Mapping[str, Proposal], best: str) -> list[str]:
     chosen = proposals[best]
-    sizes = [f"{name} ({grouped(table.n)} rows)" for name, table in tables.items()]
+    sizes = [f"{name} ({table.n:,} rows)" for name, table in tables.items()]
     others = [f"{name} ({each.why})" for name, each in proposals.items() if name != best]
     lines = [f"sites: {listed(sizes)}", f"fits: {best}, because {chosen.why}"]
     lines += [f"also: {listed(others)}"] if others else []
@@ -86,7 +86,7 @@ def _lines(tables: Mapping[str, Table], proposals: Mapping[str, Proposal], best:
 
 
 def _of_sites(tables: Mapping[str, Table], settings: Mapping[str, str], *, prepared: bool) -> list[tuple[str, str]]:
-    """Return what preparation does at each site, or what to look at there."""
+    """Return the steps of the preparation at each site, or the warnings."""
     notes_by_site = []
     for name, table in tables.items():
         try:

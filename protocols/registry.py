@@ -12,11 +12,11 @@ handlers     ``clients.NAME``             functions decorated with `clients.disp
 shard        ``clients.NAME``             ``open_shard``: a site's data; optionally ``check_columns``, ``check_rows``,
                                           ``check_together``: all sites' data before a simulation
 check        ``clients.NAME``             ``check_lines``: what would be used and what would leave
-fit          ``clients.NAME``             ``propose``: settings for files that nobody has described (optional)
+fit          ``clients.NAME``             ``propose``: settings for files without a configuration (optional)
 strategy     ``strategies.NAME``          ``from_config``: the fusion center
 scenarios    ``scenarios.NAME``           scenarios, registered on import
 report       ``server.report.NAME``       ``REPORT``: question, metrics, headline, disclosure
-figures      ``server.figures.NAME``      ``figures``: what is drawn
+figures      ``server.figures.NAME``      ``figures``: the figures of a run
 predict      ``consilience.predict``      ``predict``: new rows by what the fusion center holds (optional)
 attack       ``consilience.attack``       ``ATTACKS``: what a lying fusion center tries on a site (optional)
 prepare      ``consilience.preparation``  ``prepare``: the protocol's data from raw rows (optional)

@@ -1,4 +1,4 @@
-"""Keys that every run may set, whatever its protocol, and keys that every site may set in its node configuration.
+"""Keys of runs of all protocols, and keys of the node configuration of all sites.
 
 The keys of a protocol stand in its own room (`protocols.registry`, ``settings``). `run_keys` has all of them.
 """
@@ -143,7 +143,7 @@ class RunSettings(Settings):
 
 @dataclass(frozen=True)
 class SiteSettings(Settings):
-    """Keys that a real site sets in its node configuration only, whatever the protocol."""
+    """Keys that a real site sets in its node configuration only, in all protocols."""
 
     site: str = setting("", "the site's name", words="node-NODE-ID")
     database: str = setting("", "connection string of the site's database, where data is a query")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from scenarios.registry import Config, ScenarioError
-
-Baselines = Callable[[Config, int], Mapping[str, float]]
 
 
 def number(config: Config, key: str, default: float, low: float, high: float = np.inf) -> float:
@@ -50,11 +48,6 @@ def check_sites(name: str, n_sites: int, needed: int) -> None:
     """Refuse a number of sites that the scenario cannot be split over."""
     if n_sites != needed:
         raise ScenarioError(f"{name} has {needed} sites and cannot be split over {n_sites}")
-
-
-def no_baselines(config: Config, seed: int) -> dict[str, float]:
-    """Return no baselines."""
-    return {}
 
 
 def frozen(*arrays: np.ndarray) -> None:

@@ -50,11 +50,6 @@ class Cell:
     defaults: Mapping[str, bool | int | float | str] = field(default_factory=dict)
 
 
-def no_cells(config: Config) -> Sequence[Cell]:
-    """Return the cells of a scenario without a table: none."""
-    return ()
-
-
 @dataclass(frozen=True)
 class Scenario:
     """A named, reproducible world: data, their split over sites, and the results to compare with.
@@ -76,7 +71,9 @@ class Scenario:
     summary : str
         One line for `consilience list`.
     shards : Callable[[Config, int, int], list]
-        ``shards(config, seed, n_sites)``: the private shards, one a site, in the order of the sites' names.
+        ``shards(config, seed, n_sites)``: the private shards, one a site, in the order of the sites' names, with
+        read-only arrays, from the run configuration and a seed of 0 or greater. A `ScenarioError` if a setting is out
+        of range, the number of sites is impossible, or the data are not available.
     baselines : Callable[[Config, int], Mapping[str, float]]
         ``baselines(config, seed)``: metrics of the alternatives, computed on the pooled data.
     published : Mapping[str, float]
@@ -119,12 +116,12 @@ class Scenario:
     source: str
     summary: str
     shards: Callable[[Config, int, int], list[Any]]
-    baselines: Callable[[Config, int], Mapping[str, float]]
+    baselines: Callable[[Config, int], Mapping[str, float]] = lambda config, seed: {}
     published: Mapping[str, float] = field(default_factory=dict)
     truth: Callable[[Config, int, int], list[int] | None] | None = None
     outcome: Callable[[Config, int], Any] | None = None
     queries: Callable[[Config, int], Any] | None = None
-    cells: Callable[[Config], Sequence[Cell]] = no_cells
+    cells: Callable[[Config], Sequence[Cell]] = lambda config: ()
     at_once: int = 0
     columns: tuple[str, ...] = ()
     data_set: str = ""

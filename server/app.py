@@ -37,18 +37,18 @@ logger = logging.getLogger("flwr")
 app = ServerApp()
 
 REFUSALS = (*preflight.REFUSALS, FusionError)
-"""Errors that the user can correct; the log shows them as one line."""
+"""Errors that the user can correct. The log shows them as one line."""
 
 NO_FIGURES = "the figures could not be drawn; the log of the run says why"
 
 
 class RefusedError(RuntimeError):
-    """A run that failed for a reason that the log names in one line; Flower marks it as failed."""
+    """Error: a run failed for a reason that the log names in one line. Flower marks the run as failed."""
 
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run what the run configuration asks for; only the user of this process can read what it writes."""
+    """Run the run configuration; only the user of this process can read the files that it writes."""
     os.umask(0o077)  # answers of sites are in results and checkpoints, whoever started the SuperLink
     try:
         path = run(grid, context)
@@ -103,12 +103,12 @@ def resolve(grid: Grid, run_config: Mapping[str, Any], plan: RunPlan | None = No
     run_config : Mapping
         Run configuration as Flower has it.
     plan : RunPlan or None
-        What `preflight` has made of the same configuration in this process; None: it is made here.
+        Plan of `preflight` for the same configuration in this process; None: it is made here.
 
     Raises
     ------
     `REFUSALS`
-        If the configuration cannot be used, or the number of connected sites is not the one it needs.
+        If the configuration cannot be used, or another number of sites is connected than it needs.
     """
     if plan is None:
         defaults = declared()
@@ -129,14 +129,14 @@ def write(directory: ResultsDirectory, report: Report, result: FusionResult, eva
 
 
 def _checkpoint(plan: RunPlan, directory: ResultsDirectory, run_id: int) -> Checkpoint:
-    """Return the run's checkpoint, which has the rounds of the run that it resumes."""
+    """Return the run's checkpoint, with the rounds of an interrupted run that it resumes."""
     if plan.config["resume-from"]:
         directory.adopt(str(plan.config["resume-from"]))
     return Checkpoint(directory.checkpoint, plan.identity, str(run_id))
 
 
 def _draw(report: Report, evaluation: Evaluation) -> dict[str, bytes]:
-    """Return the images of the figures, and add their texts to the report; an error costs the figures only."""
+    """Return the images of the figures, and add their texts to the report. After an error there are no figures."""
     if missing := missing_figures():
         report.notes.append(missing)
         return {}

@@ -1,4 +1,4 @@
-"""The fusion center of a run: its strategy, with what it knows besides the sites' answers."""
+"""The fusion center of a run: its strategy, and its own knowledge beside the sites' answers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def build(plan: RunPlan, checkpoint: Checkpoint, on_round: Sequence[OnRound] = (
     plan : RunPlan
         Plan of the run.
     checkpoint : Checkpoint
-        Where the strategy saves its rounds.
+        Checkpoint of the strategy's rounds.
     on_round : sequence of Callable
         Called after every round, as of `FusionStrategy`.
 
     Raises
     ------
     ScenarioError, FusionError
-        If the data of a scenario cannot be made for so many sites, or a setting cannot be used.
+        If the scenario has no data for this number of sites, or a setting cannot be used.
     """
     from_config = registry.room(plan.protocol, "strategy").from_config
     config, scenario = plan.config, plan.scenario
@@ -58,7 +58,7 @@ def build(plan: RunPlan, checkpoint: Checkpoint, on_round: Sequence[OnRound] = (
 
 
 def _reference(scenario: Scenario, config: Config, n_sites: int, own: CenterData) -> Reference:
-    """Return what the fusion center knows of a scenario, and from files of its own."""
+    """Return the fusion center's knowledge of a scenario, and from its own files."""
     if scenario.queries is not None:
         # The fusion center makes the same data as the sites: an impossible number of sites fails before any is asked.
         scenario.shards(config, int(config["seed"]), n_sites)
@@ -72,19 +72,19 @@ def _reference(scenario: Scenario, config: Config, n_sites: int, own: CenterData
 
 
 def _outcome(scenario: Scenario, config: Config) -> Callable[[int], Any] | None:
-    """Return by repetition the outcomes that the fusion center of a scenario holds."""
+    """Return a function of the repetition: outcomes that the fusion center of a scenario holds."""
     outcome = scenario.outcome
     return None if outcome is None else lambda repetition: outcome(config, int(config["seed"]) + repetition)
 
 
 def _queries(scenario: Scenario, config: Config) -> Callable[[int], Any] | None:
-    """Return by repetition the query points of a scenario."""
+    """Return a function of the repetition: query points of a scenario."""
     queries = scenario.queries
     return None if queries is None else lambda repetition: queries(config, int(config["seed"]) + repetition)
 
 
 def _truth(scenario: Scenario, config: Config, n_sites: int) -> Callable[[int], Mapping[str, int]] | None:
-    """Return by repetition and site what only the maker of the scenario knows."""
+    """Return a function of the repetition: by site, the truth that only the scenario knows."""
     truth = scenario.truth
     if truth is None:
         return None

@@ -1,4 +1,4 @@
-"""Remarks on the installation at the fusion center, for whoever starts a run."""
+"""Remarks on the installation at the fusion center, for the user who starts a run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _FLOWERS_OWN = "runtime-envs"
 
 
 def remarks() -> list[str]:
-    """Return remarks on what the user may want to change in the installation; a run's log begins with them."""
+    """Return remarks on the installation, with which a run's log begins."""
     return [remark for remark in (_temporary_environment(), missing_figures()) if remark]
 
 
 def missing_figures() -> str:
-    """Return why a report has no figures; empty if it has."""
+    """Return the reason why a report has no figures; empty if it has figures."""
     try:
         require("matplotlib", "a report with figures")
     except MissingLibraryError as error:

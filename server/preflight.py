@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from clients.data import DataError
 from clients.data.advice import advice_of
 from clients.data.columns import Tables, check_sites, of_each, read_all, unused_columns
-from clients.data.preparation import first_rows
+from clients.data.preparation import empty_columns, first_rows
 from clients.data.simulated_sites import SimulatedSites, simulated_sites
 from clients.data.source import without_notes
 from clients.data.target import numbers_as_classes
@@ -28,6 +28,7 @@ from protocols.prediction import PredictionError, prediction_of, predicts_new_ro
 from protocols.settings import check_libraries, check_sums, check_task, checked, declared, run_keys, tasks_of
 from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
 from server.report.data import ResultsError
+from server.report.formatting import listed
 from server.report.protocol import report_of
 from server.run_plan import CenterData, RunPlan
 from strategies.interrupted_run import CheckpointError, check_identity
@@ -37,31 +38,31 @@ __all__ = ["REFUSALS", "check_columns", "preflight", "refuse_other_protocols"]
 REFUSALS = (CheckpointError, DataError, ResultsError, ScenarioError, SettingError)
 """What `preflight` raises: errors that the user can correct, of one sentence each."""
 _MOST_BYTES = 20_000_000
-"""Of all files together that are read before the run, half a second; a site reads larger ones when it is asked."""
+"""Most bytes of all files together that are read before the run, in half a second; larger ones only the sites read."""
 
 
 def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simulated: bool = True) -> RunPlan:
-    """Return the plan of a run, if everything that can be checked beforehand is in order.
+    """Check a run beforehand, and return its plan.
 
     Parameters
     ----------
     settings : Mapping
-        Keys of the run configuration that the user has set; the others have the value that they are declared with.
+        Keys of the run configuration that the user has set; all others have their defaults.
     n_sites : int or None
         Number of simulated sites; None: as many as the scenario or the data folder has.
     simulated : bool
-        Whether the sites are simulated. If not, those of own data may be real, and hold their data themselves.
+        Whether the sites are simulated. If not, sites with own data may be real, and hold their data themselves.
 
     Raises
     ------
     SettingError
-        If a key, a value or their combination cannot be used, or the run that ``from`` names.
+        If a key, a value, their combination, or the run of ``from`` cannot be used.
     ScenarioError
-        If there is no such scenario, its data cannot be had, or it has another number of sites.
+        If there is no such scenario, its data are not available, or it has another number of sites.
     DataError
         If the files of the data folder cannot be used together.
     ResultsError, CheckpointError
-        If the output directory cannot be written, or the run that ``resume-from`` names not be resumed.
+        If the output directory cannot be written, or the run of ``resume-from`` cannot be resumed.
 
     Examples
     --------
@@ -123,11 +124,7 @@ def _check_combination(settings: Mapping[str, Any]) -> None:
         raise ConfigError("a run has a scenario, or a protocol and data, not both: leave one of them out")
     # A scenario may read a file of its own from `data`; data alone name no protocol.
     if data and not (protocol or scenario):
-        raise ConfigError(f"data without protocol: set protocol to what is to run on them, {_or(registry.names())}")
-
-
-def _or(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
+        raise ConfigError(f"data without protocol: set protocol to {listed(registry.names(), 'or')}")
 
 
 def refuse_other_protocols(settings: Mapping[str, Any], protocol: str) -> None:
@@ -147,7 +144,7 @@ def refuse_other_protocols(settings: Mapping[str, Any], protocol: str) -> None:
 
 
 def _cells(scenario: Scenario | None, config: Config) -> list[Cell]:
-    """Return the rows of the scenario's table; refuse keys that every one of them sets itself."""
+    """Return the rows of the scenario's table; refuse keys that all rows set."""
     if scenario is None:
         return []
     cells, defaults = select_cells(scenario, config), declared()
@@ -165,7 +162,7 @@ def _cells(scenario: Scenario | None, config: Config) -> list[Cell]:
 
 
 def _number_of_sites(plan: RunPlan, wanted: int | None, *, simulated: bool) -> int:
-    """Return the number of sites; 0 where it is not known before they connect."""
+    """Return the number of sites; 0 if it is unknown before they connect."""
     config, scenario = plan.config, plan.scenario
     if scenario is None:
         if config["data"]:
@@ -191,7 +188,7 @@ def _sites_with_data(config: Config, wanted: int | None, *, simulated: bool) -> 
 
 
 def check_columns(sites: SimulatedSites, protocol: str, config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Check that the data of simulated sites fit a protocol, and each other; return what the user should know of them.
+    """Check that the data of simulated sites fit a protocol and each other; return notes for the user.
 
     Raises
     ------
@@ -215,22 +212,22 @@ def check_columns(sites: SimulatedSites, protocol: str, config: Mapping[str, Any
 
 
 def check_rows(sites: SimulatedSites, protocol: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Read all sites' rows as the sites do: tables given in Python, and files that are small together.
+    """Read all sites' rows as the sites do, if they are tables given in Python or small files.
 
     Parameters
     ----------
     sites : SimulatedSites
-        The sites. A function that gives the rows is not called here, since it may take long.
+        The sites. A function of the site's own may take long, and is not called here.
 
     Returns
     -------
     dict
-        What was read, by site; empty if nothing was.
+        Shards by site; empty if nothing was read.
 
     Raises
     ------
     DataError
-        One for all sites with data that the protocol cannot use.
+        One error for all sites whose data the protocol cannot use.
     """
     if not _are_at_hand(sites):
         return {}
@@ -244,20 +241,20 @@ def check_rows(sites: SimulatedSites, protocol: str, config: Mapping[str, Any]) 
 
 
 def _check_together(plan: RunPlan, shards: Mapping[str, Any]) -> tuple[str, ...]:
-    """Refuse rows of the sites and of the fusion center that do not go together; return what the user should know."""
+    """Refuse rows of the sites and of the fusion center that do not fit together; return notes for the user."""
     check = getattr(registry.room(plan.protocol, "shard"), "check_together", None)
     return tuple((check and check(shards, plan.center.files, plan.config)) or ())
 
 
 def _are_at_hand(sites: SimulatedSites) -> bool:
-    """Whether all rows can be looked at before a run: tables given in Python, and files that are small together."""
+    """Whether all rows can be read before a run: tables given in Python, or files that are small together."""
     if sites.paths:
         return sum(path.stat().st_size for path in sites.paths) <= _MOST_BYTES
     return sites.data.startswith(GIVEN_IN_PYTHON)
 
 
 def _with_advice(plan: RunPlan, sites: SimulatedSites) -> RunPlan:
-    """Return the plan with what is done to the rows of simulated sites, and what makes errors on them look small."""
+    """Add to the plan the preparation of simulated sites' rows, and warnings of errors that would look too small."""
     config = plan.config
     if predicts_new_rows(config) or not _are_at_hand(sites):
         return plan
@@ -265,7 +262,9 @@ def _with_advice(plan: RunPlan, sites: SimulatedSites) -> RunPlan:
     prepared = [f"{name}: {'; '.join(each.prepared)}" for name, each in advice.items() if each.prepared]
     by_features = "features" in report_of(plan.protocol).column_keys  # others use the columns that they name
     cautions = group_messages((name, line) for name, each in advice.items() if by_features for line in each.cautions)
-    return replace(plan, prepared=tuple(prepared), cautions=tuple(cautions))
+    nowhere = set.intersection(*(set(each.empty) for each in advice.values()))
+    empty = empty_columns([name for name in next(iter(advice.values())).empty if name in nowhere], "no site")
+    return replace(plan, notes=(*plan.notes, *empty), prepared=(*prepared, *empty), cautions=tuple(cautions))
 
 
 def _no_data(plan: RunPlan) -> SettingError:
@@ -281,7 +280,7 @@ def _no_data(plan: RunPlan) -> SettingError:
 
 
 def _center_data(plan: RunPlan) -> CenterData:
-    """Read the fusion center's own data: its files, and the results of an earlier run that this one goes on from."""
+    """Read the fusion center's own data: its files, and the results of an earlier run that this one uses."""
     known = report_of(plan.protocol)
     earlier = known.earlier_arrays(plan.config)
     return CenterData(known.center_files(plan.config, scenario=plan.scenario is not None), earlier)
@@ -306,7 +305,7 @@ def _check_output(plan: RunPlan) -> None:
 
 
 def _check_interrupted(plan: RunPlan) -> None:
-    """Refuse to resume what is no interrupted run, or another one."""
+    """Refuse to resume anything but an interrupted run of the same configuration."""
     from server.results import find_interrupted
 
     partial = find_interrupted(str(plan.config["resume-from"]))

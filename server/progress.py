@@ -65,7 +65,7 @@ class RunStatus:
     Attributes
     ----------
     path : Path
-        Its results directory, ``OUTPUT-DIR/NAME/RUN-ID``, which exists once it is finished.
+        Results directory, ``OUTPUT-DIR/NAME/RUN-ID``, which exists once the run is finished.
     state : str
         ``running``, ``finished`` or ``interrupted``.
     rounds : tuple of Mapping
@@ -83,7 +83,7 @@ def status_of(run: str | Path) -> RunStatus:
     Parameters
     ----------
     run : str or Path
-        Its results directory, or the hidden directory to which it writes.
+        Results directory of the run, or the hidden directory to which it writes.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from pathlib import Path
 from server.report.data import ResultsError
 
 RESULTS = Path("results")
-"""Where short names are looked for if they name no other folder; the default of the key `output-dir`."""
+"""Folder of short names without a folder; the default of the key `output-dir`."""
 
 _NUMBERS = ".numbers"
 
@@ -24,7 +24,7 @@ def take_number(run: Path) -> None:
     Parameters
     ----------
     run : Path
-        Its results directory.
+        Results directory of the run.
     """
     with contextlib.suppress(OSError):
         (run.parent / _NUMBERS).mkdir(exist_ok=True)
@@ -81,7 +81,7 @@ def finished_runs(folder: Path) -> list[Path]:
 
 
 def find_run(name: str | Path) -> Path:
-    """Return the results directory that a path or a short name stands for; any other name is returned as it is.
+    """Return the results directory of a path or a short name; any other name is returned unchanged.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def find_run(name: str | Path) -> Path:
     Raises
     ------
     ResultsError
-        If the name may stand for several.
+        If several runs have the name.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def find_run(name: str | Path) -> Path:
 
 
 def _find_named(output_dir: Path, name: str) -> list[Path]:
-    """Return the runs in an output directory for which a name stands: there may be two, of `NAME` and `NAME-NUMBER`."""
+    """Return the runs of a name in an output directory: perhaps two, of `NAME` and of `NAME-NUMBER`."""
     runs = finished_runs(output_dir / name)[-1:]
     stem, _, number = name.rpartition("-")
     if stem and number.isdecimal() and str(int(number)) == number:

@@ -1,4 +1,4 @@
-"""Plan of a run: what it is going to do, before any site is asked."""
+"""Plan of a run, made before any site is asked."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class CenterData:
     Attributes
     ----------
     files : Mapping
-        Of its own files, as arguments of `strategies.fusion.Reference`.
+        Data of its own files, as arguments of `strategies.fusion.Reference`.
     earlier : Mapping[str, np.ndarray]
-        Arrays of the earlier run that this one uses; empty without one.
+        Arrays of the earlier run that this one uses; may be empty.
     """
 
     files: Mapping[str, Any] = field(default_factory=dict)
@@ -34,14 +34,14 @@ class CenterData:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What a run is going to do; `server.preflight.preflight` makes it.
+    """Plan of a run; `server.preflight.preflight` makes it.
 
     Attributes
     ----------
     typed : Config
         Run configuration as the user typed it.
     config : Config
-        Run configuration that is used: for a prediction, that of the earlier run with what the user has typed.
+        Run configuration in effect; in a prediction, that of the earlier run with the keys that the user has typed.
     scenario : Scenario or None
         Scenario of the run; None: the sites' own data.
     protocol : str
@@ -51,11 +51,11 @@ class RunPlan:
     n_sites : int
         Number of sites; 0: not known yet.
     center : CenterData
-        What the fusion center has of its own.
+        The fusion center's own data.
     notes : tuple of str
-        What the user should know of the sites' data before the run.
+        Notes for the user on the sites' data.
     prepared, cautions : tuple of str
-        Of simulated sites: what was done to their rows before the run, and what makes its errors look small.
+        For simulated sites: the preparation of their rows, and warnings of errors that would look too small.
     """
 
     typed: Config
@@ -76,12 +76,12 @@ class RunPlan:
 
     @property
     def simulated(self) -> bool:
-        """Whether the sites share out one set of data; real sites may come and go."""
+        """Whether the number of sites is fixed, because they divide one set of data; real sites may come and go."""
         return self.scenario is not None or bool(self.config["data"])
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What must be the same in a run that resumes this one."""
+        """Values that a run must share to resume this one."""
         same = {key: value for key, value in self.config.items() if key not in _WITHOUT_EFFECT}
         same["consilience"] = versions()["consilience"]
         # With another number of sites, each would hold other data.

@@ -27,7 +27,7 @@ def make_report(plan: RunPlan, strategy: FusionStrategy, result: FusionResult, e
     result : FusionResult
         Sites, rounds, ledger and failures of the run.
     evaluation : Evaluation
-        Its metrics, table and arrays.
+        Metrics, table and arrays of the run.
     """
     n_simulated = len(result.sites) if plan.simulated else 0
     scenario = plan.scenario
@@ -74,7 +74,7 @@ def _published_values(plan: RunPlan) -> dict[str, float]:
 
 
 def _missing(result: FusionResult, evaluation: Evaluation) -> dict[str, list[str]]:
-    """Return by site what went wrong, and why it was left out of the result although it answered."""
+    """Return by site its failures, and the reason why the result leaves it out although it answered."""
     missing = {site: list(events) for site, events in result.missing.items()}
     for site, reason in evaluation.excluded.items():
         missing.setdefault(site, []).append(reason)
@@ -82,8 +82,8 @@ def _missing(result: FusionResult, evaluation: Evaluation) -> dict[str, list[str
 
 
 def _rebuilt(result: FusionResult) -> list[str]:
-    """Return a sentence for every site that lost its memory and was asked again."""
+    """Return a sentence for every site that lost its memory and rebuilt it."""
     return [
-        f"{site} lost its memory, was asked everything again in round {', '.join(map(str, rounds))}, and remembered"
+        f"{site} lost its memory, and rebuilt it from repeated asks in round {', '.join(map(str, rounds))}"
         for site, rounds in sorted(result.rebuilt.items())
     ]

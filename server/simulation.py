@@ -1,4 +1,4 @@
-"""Flower's simulation engine: its processes are started before a run begins to count seconds."""
+"""Start of the processes of Flower's simulation engine, before a run begins to count seconds."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ logger = logging.getLogger("flwr")
 def start_processes(grid: Grid, timeout: float) -> None:
     """Send an empty message to as many simulated sites as there are cores, and wait for the answers.
 
-    With it Flower's simulation engine starts its processes and imports the app, which takes many times the seconds of a
-    round. Other grids get no such message.
+    The message makes Flower's simulation engine start its processes and import the app, which takes many times the
+    seconds of a round. Other grids get no such message.
 
     Parameters
     ----------

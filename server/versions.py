@@ -1,4 +1,4 @@
-"""Versions of the software that made a result."""
+"""Versions of the software behind a result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["versions"]
 def versions(protocol: str = "") -> dict[str, str]:
     """Return the versions of Python, consilience and the packages that a result of `protocol` may depend on.
 
-    Packages that are not installed are left out. The last entry is the platform.
+    Packages that are not installed are left out. The last entry is the platform, such as ``Linux x86_64``.
 
     Examples
     --------
@@ -28,19 +28,13 @@ def versions(protocol: str = "") -> dict[str, str]:
         "python": platform.python_version(),
         "consilience": _own_version(),
         **{name: version for name in packages if (version := _version(name))},
-        "platform": _platform(),
+        "platform": f"{platform.system()} {platform.machine()}",
     }
 
 
 @cache
-def _platform() -> str:
-    """Return system and machine, as ``Linux x86_64``; the kernel's build does not affect results."""
-    return f"{platform.system()} {platform.machine()}"
-
-
-@cache
 def _version(package: str) -> str:
-    """Return a package's version, empty if it is not installed; cached, since reading it parses the whole metadata."""
+    """Return a package's version, empty if it is not installed; cached, because it parses the whole metadata."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -49,7 +43,7 @@ def _version(package: str) -> str:
 
 @cache
 def _own_version() -> str:
-    """Return the version of consilience: of pyproject.toml, beside which Flower unpacks the app, or as installed."""
+    """Return the version of consilience: that of pyproject.toml, if Flower has unpacked the app, else as installed."""
     pyproject = Path(__file__).resolve().parents[1] / "pyproject.toml"
     if pyproject.is_file():
         return str(tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]["version"])

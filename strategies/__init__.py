@@ -1,1 +1,1 @@
-"""What the fusion center does: ask, fuse, decide when to stop."""
+"""The fusion center: it asks the sites, fuses their answers, and decides when to stop."""

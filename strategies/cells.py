@@ -1,4 +1,4 @@
-"""A scenario's table in one run: one strategy for every cell, side by side in the same rounds."""
+"""A scenario's table in one run: one strategy for each cell, side by side in the same rounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Table(FusionStrategy):
     members : Sequence of FusionStrategy
         One for every cell.
     **common
-        Of `FusionStrategy`.
+        Parameters of `FusionStrategy`.
     """
 
     def __init__(self, members: Sequence[FusionStrategy], **common: Any) -> None:
@@ -27,7 +27,7 @@ class Table(FusionStrategy):
             each.in_table = len(members) > 1
 
     def conversation(self, repetition: int = 0) -> Conversation[list[Any]]:
-        """Run all cells' conversations of one repetition; return their outcomes in order."""
+        """Run the conversations of all cells in one repetition; return their outcomes in order."""
         for each in self.members:
             if each.named_by_run:
                 each.session = self.session
@@ -35,7 +35,7 @@ class Table(FusionStrategy):
         return list(results.values())
 
     def excluded(self, outcome: Sequence[Any]) -> Mapping[str, str]:
-        """Return the sites that some cell left out; of several reasons the first cell's."""
+        """Return the sites that some cell left out, with the reason of the first such cell."""
         excluded: dict[str, str] = {}
         for member, each in zip(self.members, outcome, strict=True):
             excluded = {**member.excluded(each), **excluded}

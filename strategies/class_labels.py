@@ -1,4 +1,4 @@
-"""Labels in the fusion center's own files, by the class list of a run."""
+"""Labels in the fusion center's own files as places in the class list of a run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def class_places(
     labels : ndarray
         ``(t,)`` texts, or whole numbers.
     classes : sequence of str
-        The list.
+        The class list.
     target, rows : str
-        Name of the target, and what the rows are, for messages.
+        Names of the target and of the rows in messages.
 
     Raises
     ------

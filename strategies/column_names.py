@@ -1,4 +1,4 @@
-"""The names that sites give their columns: check them, compare them, list them in a sentence."""
+"""Checks of the sites' column names, and the choice of the columns that most sites have."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MOST_NAME = 200
 
 
 def check_names(answer: Payload, field: str, names: Sequence[str]) -> None:
-    """Refuse an answer that has no names, the same name twice, or a name that cannot be shown.
+    """Refuse an answer without names, with a name twice, or with an unprintable name.
 
     Raises
     ------
     PayloadError
-        That says which field holds them.
+        Naming the field.
     """
     if not names or len(set(names)) < len(names):
         raise PayloadError(answer.title(), field, "there is none, or one comes twice")
@@ -29,19 +29,19 @@ def check_names(answer: Payload, field: str, names: Sequence[str]) -> None:
 
 
 def columns_of_most(columns: Mapping[str, tuple[str, ...]], what: str) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Find the columns that most sites have, and the sites to leave out because they have others.
+    """Find the columns that most sites have, and exclude the sites with other columns.
 
     Parameters
     ----------
     columns : Mapping[str, tuple of str]
-        By site; of one site or more.
+        Columns by site, of one site at least.
     what : str
-        What they are called: columns, or inputs.
+        Their name in messages: columns, or inputs.
 
     Returns
     -------
     columns, excluded
-        The columns; by site, why it is left out.
+        The columns, and reasons by excluded site.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def columns_of_most(columns: Mapping[str, tuple[str, ...]], what: str) -> tuple[
 
 
 def check_enough(n_left: int, min_sites: int, excluded: Mapping[str, str], purpose: str) -> None:
-    """Refuse to go on with fewer than `min_sites` sites; `excluded` says by site why it was left out.
+    """Refuse to go on with fewer than `min_sites` sites; `excluded` has reasons by excluded site.
 
     Examples
     --------

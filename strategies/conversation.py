@@ -1,7 +1,7 @@
-"""A fusion protocol as a conversation: a generator that yields what the center asks and gets what each site answered.
+"""A fusion protocol as a conversation: a generator that yields the center's requests and receives the sites' answers.
 
-Phases compose with ``yield from``; independent conversations share their rounds with `together`. A conversation needs
-no grid to be tested: feed it answers.
+Phases compose with ``yield from``; independent conversations share their rounds with `together`. A test of a
+conversation needs no grid: it sends answers to the generator.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Check = Callable[[str, Any], None]
 
 
 def accept_all(site: str, answer: Any) -> None:
-    """The check of a request that has nothing to add to the payload's own contract."""
+    """Accept every answer that keeps the payload's own contract."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Broadcast:
     Attributes
     ----------
     ask : Payload or tuple of Payload
-        What to ask; a tuple is answered by a tuple.
+        The ask; a tuple is answered by a tuple.
     check : Callable
-        ``check(site, answer)`` raises `protocols.wire.payload.PayloadError` for an answer that does not fit; the site
-        then counts as failed in this round.
+        ``check(site, answer)`` raises `protocols.wire.payload.PayloadError` for an unusable answer; the site then
+        counts as failed in this round.
     measure : Mapping[str, float]
-        The strategy's own measure of how far it is, for the progress line (of the round before); of several
-        conversations in one round the first's is shown.
+        The strategy's own measure of progress after the previous round, for the progress line; if several conversations
+        share a round, the line shows the first one's.
 
     Examples
     --------
@@ -55,12 +55,13 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Tell:
-    """Ask the sites named, each its own; `check` and `measure` as in `Broadcast`.
+    """Ask the named sites, each its own ask; `check` and `measure` as in `Broadcast`.
 
     Attributes
     ----------
     needed : bool
-        Whether the run ends where it leaves fewer than `min_sites` sites; not if what was said before is enough.
+        Whether the run ends if fewer than `min_sites` sites are left after the round; False if earlier answers are
+        enough.
     """
 
     asks: Mapping[str, Asks]
@@ -78,25 +79,25 @@ class Lanes:
 
 Request = Broadcast | Tell | Lanes
 Answers = dict[str, Any]
-"""What came back: by site name, in order of name; a missing or failed site is absent. Of `Lanes`: by lane."""
+"""Answers by site, in order of name, without failed sites; for `Lanes`, by lane."""
 
 Conversation = Generator[Request, Answers, Result]
 
 
 def together(conversations: Mapping[str, Conversation[Result]], at_once: int = 0) -> Conversation[dict[str, Result]]:
-    """Run conversations side by side: what they ask at the same time crosses in one message a site.
+    """Run conversations side by side: their asks of a round cross in one message a site.
 
     Parameters
     ----------
     conversations : Mapping[str, Conversation]
-        By lane; a lane is a number in decimal digits, unique among its siblings.
+        Conversations by lane; a lane is a number in decimal digits, unique among its siblings.
     at_once : int
-        How many are under way at the same time (0: all): one that ends makes room for the next in order.
+        Number of conversations that run at the same time (0: all); when one ends, the next one starts.
 
     Returns
     -------
     Conversation
-        That returns every conversation's result by lane.
+        Returns every conversation's result by lane.
 
     Examples
     --------
@@ -133,17 +134,17 @@ def together(conversations: Mapping[str, Conversation[Result]], at_once: int = 0
     return {lane: results[lane] for lane in conversations}
 
 
-def carrying(extra: Mapping[str, Payload], conversation: Conversation[Result]) -> Conversation[Result]:
-    """A conversation whose first request carries one more ask to each of some sites, at no round of its own.
+def with_extra_asks(extra: Mapping[str, Payload], conversation: Conversation[Result]) -> Conversation[Result]:
+    """Add one more ask to a conversation's first request, without a round of its own.
 
-    A site that does not answer then is asked it again with whatever it is asked next.
+    A site that does not answer it receives it again with its next ask.
 
     Parameters
     ----------
     extra : Mapping[str, Payload]
-        By site; asked before what the conversation asks, and the answer is only waited for.
+        Further ask by site. It precedes the conversation's own, and its answer is not used.
     conversation : Conversation
-        Its requests name their sites (`Tell`).
+        Conversation whose requests name their sites (`Tell`).
     """
     left, everybody = dict(extra), True
     try:
@@ -167,8 +168,8 @@ def carrying(extra: Mapping[str, Payload], conversation: Conversation[Result]) -
         return cast("Result", stop.value)
 
 
-def asking_nothing(result: Result) -> Conversation[Result]:
-    """A conversation that is over at once, for where one of several is not needed."""
+def no_asks(result: Result) -> Conversation[Result]:
+    """Return a result without any request, in place of a conversation that is not needed."""
     yield from ()
     return result
 
@@ -176,13 +177,13 @@ def asking_nothing(result: Result) -> Conversation[Result]:
 def in_step(*conversations: Conversation[Any]) -> Conversation[tuple[Any, ...]]:
     """Run conversations whose requests name their sites (`Tell`) in the same rounds, in one lane.
 
-    What they ask a site at the same time is one ask of several payloads. One that ends leaves the others to go on. A
-    site that fails fails all of them in that round; one whose answer to any of them is refused, too.
+    Their asks to a site in a round become one ask of several payloads. When one conversation ends, the others go on. A
+    site that fails, or any of whose answers is refused, fails for all conversations in that round.
 
     Returns
     -------
     Conversation
-        That returns every conversation's result, in their order.
+        Returns the conversations' results in their order.
     """
     results: dict[int, Any] = {}
     requests: dict[int, Tell] = {}
@@ -212,7 +213,7 @@ def _joined(requests: Mapping[int, Tell]) -> Tell:
     asks: dict[str, Asks] = {}
     for site in sorted({site for request in requests.values() for site in request.asks}):
         asks[site] = tuple(ask for each in requests.values() for ask in as_tuple(each.asks.get(site, ())))
-    # Of several measures of one name the first one's is shown.
+    # Of several measures with one name, the first conversation's is kept.
     measure = {
         name: value for place in sorted(requests, reverse=True) for name, value in requests[place].measure.items()
     }
@@ -226,7 +227,7 @@ def _joined(requests: Mapping[int, Tell]) -> Tell:
 
 
 def _parted(requests: Mapping[int, Tell], answers: Answers) -> dict[int, Answers]:
-    """Each request's own answers."""
+    """Return each request's own answers."""
     parted: dict[int, Answers] = {place: {} for place in requests}
     for site, answer in answers.items():
         left = list(answer)
@@ -239,12 +240,12 @@ def _parted(requests: Mapping[int, Tell], answers: Answers) -> dict[int, Answers
 
 
 def _inner(answer: tuple[Payload, ...]) -> Any:
-    """An answer without that to what was carried."""
+    """Return an answer without the one to the carried ask."""
     return answer[1] if len(answer) == 2 else answer[1:]
 
 
 def _without(check: Check, carried: Mapping[str, Payload]) -> Check:
-    """The check of what is left of an answer, if anything is."""
+    """Return a check that skips the answers to carried asks."""
 
     def check_inner(site: str, answer: Any) -> None:
         if site not in carried:
@@ -256,7 +257,7 @@ def _without(check: Check, carried: Mapping[str, Payload]) -> Check:
 
 
 def flatten(request: Request, lane: str = "") -> dict[str, Broadcast | Tell]:
-    """Every single request by the path of its lane (``"2.0"``)."""
+    """Return the single requests by the path of their lane (``"2.0"``)."""
     if not isinstance(request, Lanes):
         return {lane: request}
     flat: dict[str, Broadcast | Tell] = {}
@@ -266,7 +267,7 @@ def flatten(request: Request, lane: str = "") -> dict[str, Broadcast | Tell]:
 
 
 def gather(request: Request, answers: Mapping[str, Answers], lane: str = "") -> Answers:
-    """`answers` by lane path, put back into the shape of `request`."""
+    """Return answers by lane path in the shape of `request`."""
     if not isinstance(request, Lanes):
         return answers[lane]
     return {
@@ -275,17 +276,17 @@ def gather(request: Request, answers: Mapping[str, Answers], lane: str = "") -> 
 
 
 def as_tuple(asks: Asks) -> tuple[Payload, ...]:
-    """One ask or several, as a tuple."""
+    """Return one ask or several as a tuple."""
     return asks if isinstance(asks, tuple) else (asks,)
 
 
 def addressed(flat: Mapping[str, Broadcast | Tell]) -> set[str]:
-    """Names of the sites that some request addresses by name."""
+    """Return the sites that some request names."""
     return {site for request in flat.values() if isinstance(request, Tell) for site in request.asks}
 
 
 def parcels_for(flat: Mapping[str, Broadcast | Tell], site: str | None) -> list[Parcel]:
-    """What a site is asked in this round; `site` None: one whose name is not known yet, and gets broadcasts only."""
+    """Return a site's asks in this round; a site without a known name (None) gets broadcasts only."""
     parcels = []
     for lane, request in flat.items():
         if isinstance(request, Broadcast):
@@ -296,7 +297,7 @@ def parcels_for(flat: Mapping[str, Broadcast | Tell], site: str | None) -> list[
 
 
 def sort_answers(flat: Mapping[str, Broadcast | Tell], parcels: Mapping[str, list[Parcel]]) -> dict[str, Answers]:
-    """Answers by lane and site, in order of site name, each in the shape of its ask."""
+    """Return answers by lane and site, in order of site name, each in the shape of its ask."""
     answers: dict[str, Answers] = {}
     for lane, request in flat.items():
         of_lane: Answers = {}

@@ -12,7 +12,7 @@ from strategies.errors import FusionError
 from strategies.node_registry import NodeRegistry
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
-"""Seconds between two looks for replies: short at first, so that a quick round is not rounded up to a polling step."""
+"""Shortest and longest pause between two looks for replies, in seconds. It grows, so that quick rounds stay quick."""
 
 
 class Stopwatch:
@@ -43,11 +43,11 @@ def exchange(grid: Grid, messages: Sequence[Message], registry: NodeRegistry, ti
     messages : Sequence of Message
         At most one for each node.
     registry : NodeRegistry
-        Notes which node each message went to.
+        Registry that notes the node of each message.
     timeout : float
         Seconds.
     """
-    # In the order of the messages; none at all when Flower could not send them.
+    # Identities are in the order of the messages; there are none if Flower could not send them.
     identities = zip(grid.push_messages(messages), messages, strict=False)
     node_by_message = {identity: message.metadata.dst_node_id for identity, message in identities if identity}
     registry.node_by_message |= node_by_message
@@ -66,14 +66,14 @@ def exchange(grid: Grid, messages: Sequence[Message], registry: NodeRegistry, ti
 
 
 def is_simulation(grid: Grid) -> bool:
-    """Whether the nodes are those of Flower's simulation engine, whose class may not be installed."""
+    """Whether the grid is that of Flower's simulation engine, whose class may not be installed."""
     return type(grid).__name__ == "InMemoryGrid"
 
 
 def wait_for_nodes(grid: Grid, wanted: int, timeout: float) -> int:
-    """Wait until `wanted` nodes are connected, and for those that connect at the same moment.
+    """Wait until `wanted` nodes are connected, and no more are connecting.
 
-    A simulation, and a grid that says ``all_connected``, has all its nodes from the start.
+    A simulation, and a grid with ``all_connected``, has all its nodes from the start.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def wait_for_nodes(grid: Grid, wanted: int, timeout: float) -> int:
     Raises
     ------
     FusionError
-        If fewer are connected after `timeout` seconds; at once if there will be no more.
+        If fewer are connected after `timeout` seconds, or at once if all nodes are connected.
     """
     stopwatch = Stopwatch()
     before = 0

@@ -33,41 +33,41 @@ _SESSIONS: WeakKeyDictionary[Grid, int] = WeakKeyDictionary()
 class FusionStrategy(Strategy):
     """A fusion center: it asks the sites, fuses their answers, and decides when to stop.
 
-    A subclass writes `conversation`. `start` runs it: each round sends what the conversation yields and hands back what
-    the sites answered, by site name and in the order of names, every answer decoded and checked.
+    A subclass implements `conversation`. `start` runs it: each round sends the asks that the conversation yields, and
+    returns the decoded and checked answers to it, by site in the order of names.
 
-    After the run ``server.evaluation`` calls the other hooks with the conversation's outcome, each once: `metrics` and
-    `costs` for every repetition; `arrays`, `diagnostics`, `influence`, `table`, `notes` and `files` for the first one;
-    `excluded` for every one. All of them are optional. They return what the run has; only `diagnostics` and `influence`
-    may compute for seconds.
+    After the run ``server.evaluation`` calls the other hooks with the conversation's outcome: `metrics`, `costs` and
+    `excluded` once for each repetition; `arrays`, `diagnostics`, `influence`, `table`, `notes` and `files` once for the
+    first one. All of them are optional. They only hand over results; `diagnostics` and `influence` may compute for
+    seconds.
 
     Parameters
     ----------
     seed : int
-        Of everything random, here and at the sites.
+        Seed of everything random, here and at the sites.
     repetitions : int
-        Conversations run side by side in the same rounds, each on its own draw of the scenario.
+        Number of conversations side by side in the same rounds, each on its own draw of the scenario.
     min_sites : int
-        The run stops when fewer sites are left that answered when they were last asked.
+        Fewest sites: the run stops if fewer have answered their last ask.
     n_sites : int
         Number of sites to wait for at the start (0: `min_sites`).
     session : str
-        Name under which the sites keep their memory of this conversation. Empty: every `start` takes a new one, from
-        the number of Flower's run.
+        Name under which the sites keep their memory of this conversation; empty: every `start` makes a new one from the
+        number of Flower's run.
     checkpoint : Checkpoint or None
-        Where answers are saved; rounds it already holds are replayed first.
+        Store of the answers. Rounds that it already holds are replayed first.
     max_payload : int
-        Most bytes of an answer; a larger one is refused. 0: no limit.
+        Most bytes of an answer; larger ones are refused. 0: no limit.
     at_once : int
-        How many repetitions share their rounds; 0: all. A site answers for so many in one message.
+        Number of repetitions that share rounds, and so a site's message; 0: all.
     reference : Reference
-        What the center knows beside the sites' answers, to go on from or to judge a result by.
+        The center's own knowledge: earlier results, and data to judge results by.
     message_type : str
-        Flower's type of all messages: which function of the sites' ClientApp answers them, such as ``train`` or
+        Flower's type of all messages, which chooses the function of the sites' ClientApp: ``train``, or for example
         ``query.consilience``.
     on_round : Callable, or sequence of them
         Called after every round with its row of `FusionResult.convergence`; after a resume, also with the rows of the
-        rounds that the interrupted run had saved. An exception of a callback is logged once and costs the run nothing.
+        saved rounds. An exception in a callback is logged once and does not stop the run.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class FusionStrategy(Strategy):
 
     @abstractmethod
     def conversation(self, repetition: int = 0) -> Conversation[Any]:
-        """Yield what this fusion center asks, and return the outcome that it makes of the answers.
+        """Yield the asks of this fusion center, and return its outcome.
 
         Parameters
         ----------
@@ -134,36 +134,36 @@ class FusionStrategy(Strategy):
         return {}
 
     def costs(self, lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        """Return numbers of `report.json` by name, of what crossed the wire in one repetition; they join its `metrics`.
+        """Return further `metrics` of one repetition, computed from its lines of the ledger.
 
         Parameters
         ----------
         lines : Sequence of Mapping
-            The repetition's lines of the ledger, of every inner lane too and in the order of the rounds, as
-            `protocols.wire.message.ledger_lines` writes them. Envelopes belong to no repetition and are not among them.
+            The repetition's lines of the ledger (`protocols.wire.message.ledger_lines`), in the order of the rounds,
+            with those of inner lanes. Envelopes belong to no repetition and are not included.
         """
         return {}
 
     def arrays(self, outcome: Any) -> dict[str, np.ndarray]:
-        """Return arrays of `arrays.npz` by name, of the first repetition's outcome; never a site's private rows."""
+        """Return arrays of `arrays.npz` by name, from the first repetition's outcome; never a site's private rows."""
         return {}
 
     def diagnostics(self, outcome: Any) -> dict[str, np.ndarray]:
         """Compute optional arrays of `arrays.npz` by name, for figures, from the first repetition's outcome.
 
-        Called once, after the run. It may take a few seconds; `arrays` only hands over what the run has.
+        Called once, after the run. Unlike `arrays`, it may compute for a few seconds.
         """
         return {}
 
     def influence(self, outcome: Any) -> Influence | None:
-        """Compute the first repetition's result without each site, from what the center holds; None: not defined.
+        """Compute the first repetition's result without each site; None: the protocol does not define it.
 
-        No site is asked for it. If the center cannot know it, `Influence.cannot_be_said` says why.
+        The center asks no site for it. If it lacks the answers, it returns `Influence.unknown_since` with the reason.
         """
         return None
 
     def curves(self, outcome: Any) -> dict[str, np.ndarray]:
-        """Return arrays ``(t,)`` by name, of one outcome: a scenario's table has them of every cell and repetition."""
+        """Return arrays ``(t,)`` by name, from one outcome: a table has them for every cell and repetition."""
         return {}
 
     def table(self, metrics: Mapping[str, float], outcome: Any) -> list[dict[str, Any]]:
@@ -179,7 +179,7 @@ class FusionStrategy(Strategy):
         return {}
 
     def notes(self, outcome: Any) -> list[str]:
-        """Return what a reader should know before using one repetition's result, a sentence each."""
+        """Return warnings to read before using one repetition's result, a sentence each."""
         return []
 
     @property
@@ -206,7 +206,7 @@ class FusionStrategy(Strategy):
         grid : Grid
             Flower's connection to the nodes.
         num_rounds : int
-            Most rounds; 0: as many as the conversation takes.
+            Most rounds; 0: no limit.
         timeout : float
             Seconds to wait for the nodes at the start, and for the answers of a round.
         initial_arrays, train_config, evaluate_config, evaluate_fn
@@ -288,14 +288,14 @@ class FusionStrategy(Strategy):
         return None
 
     def summary(self) -> None:
-        """Log what is about to run."""
+        """Log the strategy's name, seed and fewest sites."""
         logger.info("%s: seed %d, min-sites %d", type(self).__name__, self.seed, self.min_sites)
 
 
 def next_session(grid: Grid) -> str:
-    """Return a new name for a session: the number of Flower's run, from the second session on with a counter.
+    """Return a new name for a session: the number of Flower's run, with a counter from the second session on.
 
-    Two strategies that run one after the other in one ServerApp must not share the sites' memory.
+    Two consecutive strategies of one ServerApp must not share the sites' memory.
     """
     number = _SESSIONS[grid] = _SESSIONS.get(grid, 0) + 1
     return f"{grid.run.run_id}" if number == 1 else f"{grid.run.run_id}-{number}"

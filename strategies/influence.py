@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Influence:
-    """The result without each site, computed from what the center holds; or why it cannot be computed.
+    """The result without each site, computed from the center's own knowledge; or the reason why it is unknown.
 
     Attributes
     ----------
     measure : str
-        What is measured: the name of a metric, or words.
+        Name of a metric, or a measure in words.
     with_all : float or None
-        The measure with all sites; None where it is a distance between the results with a site and without it.
+        The measure with all sites; None if it is a distance between the results with and without a site.
     without : Mapping[str, float]
         By site, the measure without it.
     unknown : str
-        Why the influence cannot be said, as one sentence; empty where it can.
+        Reason why the influence is unknown, as part of a sentence; empty if it is known.
 
     Examples
     --------
@@ -28,7 +28,7 @@ class Influence:
     'bank'
     >>> Influence("share of labels that change", None, {"bank": 0.01, "shop": 0.2}).changes
     {'bank': 0.01, 'shop': 0.2}
-    >>> Influence.cannot_be_said("the sites' answers were masked").most
+    >>> Influence.unknown_since("the sites' answers were masked").most
     ''
     """
 
@@ -38,8 +38,8 @@ class Influence:
     unknown: str = ""
 
     @classmethod
-    def cannot_be_said(cls, reason: str) -> Influence:
-        """Return that the influence is unknown, and why."""
+    def unknown_since(cls, reason: str) -> Influence:
+        """Return an unknown influence, with the reason."""
         return cls("", None, {}, reason)
 
     @property

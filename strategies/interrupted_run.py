@@ -1,4 +1,4 @@
-"""The run whose rounds a checkpoint holds: its configuration, its version, and the name of the sites' memory."""
+"""Identity of the run in a checkpoint: its configuration, its version, and the name of the sites' memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _RUN = "run.json"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that does not belong to this run, or cannot be read or written."""
+    """Error: a checkpoint does not belong to this run, or cannot be read or written."""
 
 
 @contextlib.contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
-    """Turn what a full or broken disk raises into a `CheckpointError`."""
+    """Turn errors of a full or broken disk into a `CheckpointError`."""
     try:
         yield
     except OSError as error:
@@ -30,7 +30,7 @@ def writing_to(folder: Path) -> Iterator[None]:
 
 
 def note_run(folder: Path, identity: Mapping[str, Any], session: str) -> None:
-    """Write the identity of the run whose rounds the folder will hold; a `CheckpointError` if that fails."""
+    """Write the identity of the folder's run; a `CheckpointError` if that fails."""
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(folder / _RUN) as temporary:
@@ -38,7 +38,7 @@ def note_run(folder: Path, identity: Mapping[str, Any], session: str) -> None:
 
 
 def check_identity(folder: Path, identity: Mapping[str, Any]) -> str | None:
-    """Return the name under which the sites keep the memory of the run in this folder; None: it holds none.
+    """Return the session of the run in this folder, which names the sites' memory; None if there is no run.
 
     Raises
     ------

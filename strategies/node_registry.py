@@ -1,4 +1,4 @@
-"""Which node is which site: the names that nodes gave, and the site that sent each reply."""
+"""A registry of the sites by node, and the assignment of replies to sites."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ logger = logging.getLogger("flwr")
 
 
 class NodeRegistry:
-    """The sites of a run. Flower's node ids are random; a site is known by the name that its answers carry.
+    """The sites of a run. Flower's node ids are random; the name in its answers identifies a site.
 
     Attributes
     ----------
     node_by_site : dict[str, int]
         Node id by site name; a restarted SuperNode gets a new id under the old name.
     node_by_message : dict[str, int]
-        Node id by message id, for the messages that replies may answer.
+        Node id by message id, for messages that still may be answered.
     sites : list of str
-        Sites that gave an answer the run could use, in the order of their first answers.
+        Sites with usable answers, in the order of their first ones.
     closed : bool
-        Whether the run has begun: from then on no other site is admitted.
+        Whether the run has begun, and admits no further site.
 
     Examples
     --------
@@ -46,28 +46,28 @@ class NodeRegistry:
         self.closed = False
 
     def site_at(self, node: int) -> str:
-        """Return the name of the site at a node; empty while it is not known."""
+        """Return the name of the site at a node; empty if unknown."""
         return next((site for site, known in self.node_by_site.items() if known == node), "")
 
     def label(self, node: int) -> str:
-        """Return what log and report call a node."""
+        """Return the name of a node in log and report."""
         return self.site_at(node) or f"node {node}"
 
     def sort_replies(
         self, number: int, recipients: Mapping[int, str], replies: Iterable[Message], timeout: float
     ) -> tuple[dict[str, RecordDict], dict[str, str]]:
-        """Sort replies by site, and say why the other recipients gave none.
+        """Sort replies by site, and find the reasons of the recipients without a usable reply.
 
         Parameters
         ----------
         number : int
-            Of the round; an answer to another round is late and ignored.
+            Number of the round; an answer to another round is late and ignored.
         recipients : Mapping[int, str]
-            Nodes that were sent an ask, with the names they had then (empty: none yet).
+            Names of the asked nodes at the time of the ask (empty: unknown).
         replies : Iterable of Message
-            As they came.
+            Replies in order of arrival.
         timeout : float
-            Seconds that were waited, for the line on silent nodes.
+            Seconds of waiting, for the message about silent nodes.
 
         Returns
         -------
@@ -105,7 +105,7 @@ class NodeRegistry:
         return dict(sorted(contents.items())), failures
 
     def _admit(self, site: str, node: int, speakers: set[str]) -> bool:
-        """Note the name that a node gave; False if the site came too late to take part."""
+        """Register a node under its site's name; False if the site came too late to take part."""
         if site in speakers:
             raise FusionError(
                 f"two sites call themselves {site!r}: give each SuperNode its own name (--node-config 'site=\"...\"')"
@@ -120,27 +120,27 @@ class NodeRegistry:
 
 _ALTERING_MODS = (f"[{Fault.ALTERING_MOD.slug}]", "'fitins.parameters'", "'secaggplus_configs'")
 _COUNTING_MOD = "Config values must be either `bool`"
-"""Words in Flower's reason for a node that failed because of a mod: consilience's own, and Flower's exceptions."""
+"""Words of consilience's and of Flower's own exceptions in the reason of a node that failed because of a mod."""
 _END_OF_PROCESS = re.compile(r"signal \d{1,3}|exit code \d{1,3}")
-"""The whole reason if a worker process of the local engine has ended."""
+"""Complete reason for a worker process of the local engine that has ended."""
 
 
 def _failure(error: Error) -> str:
-    """Say why a node failed. Flower's reason may be a client's exception text: it is searched and not shown."""
+    """Describe a node's failure. Flower's reason may hold a client's exception text: it is searched, not shown."""
     reason = error.reason or ""
     if error.code == ErrorCode.MOD_FAILED_PRECONDITION or any(words in reason for words in _ALTERING_MODS):
         return describe(Fault.ALTERING_MOD)
     if _COUNTING_MOD in reason:
         return describe(Fault.UNCOUNTED_TEXT)
     if error.code == ErrorCode.INVALID_FAB:
-        return "its SuperNode refuses the app of this run: nobody that it trusts has signed it (--trusted-entities)"
+        return "its SuperNode refuses the app of this run: no trusted entity has signed it (--trusted-entities)"
     if error.code == ErrorCode.CLIENT_APP_CRASHED and _END_OF_PROCESS.fullmatch(reason):
         return f"its process ended ({reason})"
     return f"its node failed (Flower error code {error.code})"
 
 
 def _read(reply: Message) -> tuple[Answer | None, str]:
-    """Read a reply's envelope; None, and the problem, where the reply cannot be used."""
+    """Read a reply's envelope; if the reply cannot be used, return None and the reason."""
     if reply.has_error():
         return None, _failure(reply.error)
     try:

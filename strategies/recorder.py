@@ -1,4 +1,4 @@
-"""The record of a run: what crossed, which sites failed, and each round's figures."""
+"""The record of a run: its ledger, its failed sites, and its rounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RunRecorder:
     Parameters
     ----------
     result : FusionResult
-        Its `ledger`, `missing` and `convergence` are written.
+        Result whose `ledger`, `missing` and `convergence` are written.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class RunRecorder:
         Returns
         -------
         int
-            Their bytes; a message that several sites were sent counts once.
+            Their bytes; a message to several sites counts once.
         """
         lines_by_content: dict[int, list[dict[str, Any]]] = {}
         for site, (content, parcels) in asks.items():
@@ -65,7 +65,7 @@ class RunRecorder:
         self._write([refused_line(content, round_number=number, direction="from_site", site=site)])
 
     def record_failures(self, number: int, failures: Mapping[str, str]) -> None:
-        """Record the sites that gave no answer the run could use, and why; the log has equal reasons once."""
+        """Record the sites without a usable answer, and the reasons; the log has equal reasons once."""
         for site, reason in sorted(failures.items()):
             self._result.missing.setdefault(site, []).append(f"round {number}: {reason}")
         for line in group_messages(sorted(failures.items())):
@@ -100,7 +100,7 @@ class RunRecorder:
 
 
 def format_bytes(size: int) -> str:
-    """Write a number of bytes in the unit that suits it.
+    """Write a number of bytes in a suitable unit.
 
     Examples
     --------

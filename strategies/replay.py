@@ -1,4 +1,4 @@
-"""Repeated asks: those to a site that has lost its memory, and those of an interrupted run."""
+"""Repetition of asks: to a site that has lost its memory, and in a resumed run."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from protocols.wire.packing import unpack_records
 from protocols.wire.payload import PayloadError, decode_array
 
 MOST_BYTES = 256 * 10**6
-"""Most bytes of asks in the log, which stays in memory as long as the run lasts. A larger log is given up."""
+"""Most bytes of asks in the log, which is in memory during the run. A larger log is discarded."""
 ROUNDING = 1e-9
-"""Relative difference up to which numbers of two processors count as equal: the answers differ as little."""
+"""Largest relative difference of equal numbers from two processors. Answers to them differ as little."""
 
 
 class ReplayLog:
     """By site, the asks whose answers the run has used.
 
-    A site's memory follows from its data and from what it was asked. An ask whose answer was not used is left out: for
-    the run, the site was never asked it.
+    They and the site's data determine its memory. An ask without a used answer is left out, as if the site had never
+    received it.
 
     Examples
     --------
@@ -43,11 +43,11 @@ class ReplayLog:
         Parameters
         ----------
         number : int
-            Of the round.
+            Number of the round.
         asks : Mapping[str, Sequence[Parcel]]
-            Asks of the sites whose answers were used.
+            Asks by site, of the sites with used answers.
         size : int
-            Bytes of all asks of the round; those that several sites were sent count once.
+            Bytes of all asks of the round; an ask to several sites counts once.
         """
         self._bytes += size
         if self._bytes > MOST_BYTES:
@@ -57,12 +57,12 @@ class ReplayLog:
             self._asks.setdefault(site, []).append((number, parcels))
 
     def of(self, site: str) -> Sequence[Past]:
-        """Return the earlier asks of a site; none if it never answered, or the log has become too large."""
+        """Return the earlier asks of a site; empty if it never answered, or the log has become too large."""
         return tuple(self._asks.get(site, ()))
 
 
 def forgetful_site(reply: Message, number: int) -> str:
-    """Return the name of the site whose reply to this round says that it has lost its memory; else an empty name."""
+    """Return the site whose reply to this round reports a lost memory; an empty name for other replies."""
     if reply.has_error():
         return ""
     try:
@@ -74,10 +74,10 @@ def forgetful_site(reply: Message, number: int) -> str:
 
 
 def same_ask(saved: RecordDict, content: RecordDict) -> bool:
-    """Return whether an ask is the one that was saved, but for the rounding of another processor.
+    """Return whether an ask equals the saved one, up to the rounding of another processor.
 
     Floating-point numbers may differ by `ROUNDING` times the largest number of their array, also within packed bytes.
-    All else must be equal: another list of instances, another assignment or another key is another ask.
+    Everything else must be equal, such as lists of instances, assignments and keys.
     """
     return saved.keys() == content.keys() and all(_same(saved[name], content[name]) for name in saved)
 
@@ -107,7 +107,7 @@ def _same_array(saved: Array, now: Array) -> bool:
 
 
 def _same_packed(saved: Array, now: Array) -> bool:
-    """Return whether both are bytes of a packed payload, and the same one."""
+    """Return whether both are bytes of the same packed payload."""
     if not saved.dtype == now.dtype == "uint8":
         return False
     try:

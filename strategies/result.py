@@ -1,4 +1,4 @@
-"""What the fusion center knows before a run, beside the sites' answers, and the result of the run."""
+"""The fusion center's own knowledge before a run, and the result of the run."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class FusionResult(Result):
     Attributes
     ----------
     outcomes : list
-        What the conversation returned, one for every repetition.
+        Outcomes of the conversation, one for every repetition.
     sites : list of str
-        Names of the sites that gave an answer the run could use, in order.
+        Names of the sites with usable answers, in order.
     missing : dict[str, list[str]]
-        By site, what happened in the rounds that it did not answer.
+        By site, its failures to answer.
     rebuilt : dict[str, list[int]]
-        By site, the rounds in which it had lost its memory and went through the earlier asks again.
+        By site, the rounds in which it rebuilt a lost memory from repeated asks.
     rounds : int
-        Rounds of messages.
+        Number of rounds.
     seconds : float
-        From the first message to the last answer, without waiting for the first nodes.
+        Seconds from the first message to the last answer.
     ledger : list of dict
-        A line for every payload that crossed.
+        A line for every payload.
     convergence : list of dict
         A row for every round: its number, the strategy's measures, bytes and seconds.
 
@@ -52,20 +52,20 @@ class FusionResult(Result):
 
 @dataclass(frozen=True)
 class Reference:
-    """What the center knows beside the answers of this run's sites. What a protocol has no use for stays empty.
+    """The center's knowledge beside the answers of this run's sites. Parts that a protocol does not use are empty.
 
     Attributes
     ----------
     truth : Callable or None
-        ``truth(repetition)``: by site name, what only the maker of a scenario knows of it.
+        ``truth(repetition)``: by site, the truth that only the scenario knows.
     outcome : Callable or None
-        ``outcome(repetition)``: the outcomes of the rows, where the center holds them.
+        ``outcome(repetition)``: outcomes of the rows, if the center holds them.
     queries : Callable or None
-        ``queries(repetition)``: the points at which the center wants predictions; None: there are none.
+        ``queries(repetition)``: query points of the center.
     test : Mapping[str, ndarray]
-        Columns ``(t,)`` of the center's own test rows, by name; empty: it has none.
+        Columns ``(t,)`` of the center's own test rows, by name.
     earlier : Mapping[str, ndarray]
-        Arrays of an earlier run's results, which this run goes on from; empty: it does not.
+        Arrays of an earlier run's results that this run uses.
 
     Examples
     --------

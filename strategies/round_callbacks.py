@@ -1,4 +1,4 @@
-"""What is called after every round of a run, such as a progress bar or a writer of metrics."""
+"""Callbacks after every round of a run, such as a progress bar or a writer of metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ own measures by name."""
 
 
 class RoundCallbacks:
-    """Callbacks of one run. One that raises an exception is called again after the next round; it is logged once.
+    """Callbacks of one run. An exception in a callback is logged once, and the callback called again the next round.
 
     Parameters
     ----------

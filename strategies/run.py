@@ -1,4 +1,4 @@
-"""One run of a conversation over Flower's messages: its rounds, the sites in it, and what is recorded."""
+"""One run of a conversation over Flower's messages: its rounds, its sites and its record."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ Recipient = TypeVar("Recipient", int, str)
 
 
 class ConversationRun:
-    """A conversation under way: each round sends what it yielded and hands back what the sites answered.
+    """A running conversation: each round sends its request to the sites and returns their answers to it.
 
-    A round calls `messages`, `exchange`, `remind` and `receive`, in this order; `request` is None when the conversation
-    has ended. `replay` comes first: it repeats the rounds of a checkpoint without messages.
+    A round calls `messages`, `exchange`, `remind` and `receive`, in this order; `request` is None after the end of the
+    conversation. `replay` comes first: it repeats the rounds of a checkpoint without messages.
 
     Parameters
     ----------
@@ -52,27 +52,27 @@ class ConversationRun:
     session : str
         Name under which the sites keep their memory of this run.
     seed : int
-        Sent to the sites with every ask.
+        Seed, which every ask carries to the sites.
     min_sites : int
-        The run stops when fewer sites are left that answered when they were last asked.
+        Fewest sites: the run stops if fewer have answered their last ask.
     max_payload : int
         Most bytes of an answer; 0: no limit.
     checkpoint : Checkpoint or None
-        Where answers are saved.
+        Store of the answers.
     message_type : str
         Flower's type of all messages.
     shows_first_lane : bool
-        Whether the progress line stays with the first conversation even after that has ended; False: it shows the first
-        conversation that is still going on.
+        Whether the progress line stays with the first conversation after its end; False: it shows the first running
+        one.
 
     Attributes
     ----------
     result : FusionResult
-        What is recorded so far; complete when the conversation has ended.
+        Result so far; complete after the end of the conversation.
     registry : NodeRegistry
         The sites.
     request : Request or None
-        What the conversation asks now; None: it has ended.
+        Current request of the conversation; None: it has ended.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ConversationRun:
         self._replay_log = ReplayLog()
         self._silent: set[str] = set()
         self._greeted: set[int] = set()
-        # Of the round under way: its nodes with the names they had when it began, their asks, and who was reminded.
+        # The current round: its nodes with their names at its begin, their asks, and the reminded sites.
         self._recipients: dict[int, str] = {}
         self._asks: dict[int, EncodedAsk] = {}
         self._reminded: set[str] = set()
@@ -110,7 +110,7 @@ class ConversationRun:
     # -- a round ------------------------------------------------------------------------------------------------------
 
     def messages(self, number: int, grid: Grid) -> list[Message]:
-        """Turn what the conversation yielded into messages to the connected nodes."""
+        """Turn the request of the conversation into messages to the connected nodes."""
         self._stopwatch = Stopwatch()
         site_by_node = {node: site for site, node in self.registry.node_by_site.items()}
         nodes = {node: site_by_node.get(node, "") for node in sorted(set(grid.get_node_ids()))}
@@ -127,9 +127,9 @@ class ConversationRun:
         return exchange(grid, messages, self.registry, timeout)
 
     def remind(self, grid: Grid, number: int, replies: list[Message], timeout: float) -> list[Message]:
-        """Ask sites that have lost their memory once more, together with all their earlier asks.
+        """Repeat the ask to sites that have lost their memory, together with all earlier asks.
 
-        Their answers then take the place of their first replies.
+        Their answers replace their first replies.
         """
         again: dict[int, Message] = {}
         encoded: dict[tuple[Any, ...], RecordDict] = {}
@@ -143,7 +143,7 @@ class ConversationRun:
             if self.registry.node_by_site.get(site, node) in connected - {node}:
                 continue  # another node has this name, and the earlier asks are for that one
             parcels = self._asks[node][1]
-            # Sites with equal asks from the first round on are sent the same records.
+            # Sites with the same asks in all rounds get the same records.
             equal = (id(parcels), *((earlier, id(past)) for earlier, past in history))
             content = encoded.get(equal) or write_ask(Ask(self.session, number, self.seed, parcels, history))
             encoded[equal] = content
@@ -151,7 +151,7 @@ class ConversationRun:
             self._recorder.record_reply(number, site, reply.content, ())
             self._recorder.record_asks(number, {site: (content, everything)})
             self._reminded.add(site)
-            logger.warning("round %d: %s has lost its memory: asked again, with all it was asked before", number, site)
+            logger.warning("round %d: %s has lost its memory: all asks are repeated", number, site)
             again[node] = Message(content, node, self.message_type, group_id=str(number))
         if not again:
             return replies
@@ -179,9 +179,9 @@ class ConversationRun:
     # -- before the first round, and between rounds -------------------------------------------------------------------
 
     def replay(self) -> int:
-        """Feed the conversation the rounds that an interrupted run saved; returns how many.
+        """Replay the saved rounds of an interrupted run, and return their number.
 
-        It stops before a round whose asks differ from the saved ones, and deletes this round and all later ones:
+        The replay stops at a round whose asks differ from the saved ones, and deletes this and all later rounds:
         another processor rounds differently, and a decision may depend on the last digit. The sites are asked again.
         """
         number = 0
@@ -207,7 +207,7 @@ class ConversationRun:
         return number
 
     def greet_if_needed(self, grid: Grid, timeout: float) -> None:
-        """Learn new nodes' names when a request goes to a site without a node (after a resume, or its restart)."""
+        """Ask new nodes for their names if a request addresses a site without a node (after a resume or restart)."""
         nodes = set(grid.get_node_ids())
         strangers = nodes - set(self.registry.node_by_site.values()) - self._greeted
         present = {site for site, node in self.registry.node_by_site.items() if node in nodes}
@@ -228,7 +228,7 @@ class ConversationRun:
     # -- a round's answers --------------------------------------------------------------------------------------------
 
     def _take(self, saved: SavedRound, asks: Mapping[str, EncodedAsk]) -> set[str]:
-        """Check and record a round's answers, and resume the conversation; returns the sites whose answers it used."""
+        """Check and record a round's answers, and resume the conversation; return the sites with used answers."""
         failures = dict(saved.failures)
         parcels: dict[str, list[Parcel]] = {}
         size = self._recorder.record_asks(saved.number, asks)
@@ -270,7 +270,7 @@ class ConversationRun:
                 request.check(site, payloads if isinstance(asks, tuple) else payloads[0])
 
     def _refuse_huge(self, number: int, contents: dict[str, RecordDict]) -> dict[str, str]:
-        """Take out the answers that are too large: they are neither decoded nor saved. Returns why, by site."""
+        """Remove answers that are too large, without decoding or saving them; return the reasons by site."""
         sizes = {site: encoded_bytes(content) for site, content in contents.items()} if self.max_payload else {}
         huge = {site: size for site, size in sizes.items() if size > self.max_payload}
         for site in huge:
@@ -281,12 +281,12 @@ class ConversationRun:
         }
 
     def _note_sites(self, number: int, failures: Mapping[str, str], answers: Iterable[str]) -> None:
-        """Record the sites that failed, and those that answer for the first time."""
+        """Record the failed sites, and those that answer for the first time."""
         self._recorder.record_failures(number, failures)
         self.registry.sites += [site for site in answers if site not in self.registry.sites]
 
     def _refuse_too_few(self, number: int, failures: Mapping[str, str], answers: Iterable[str]) -> None:
-        """End the run where fewer than `min_sites` sites are left and the conversation needs them."""
+        """End the run if fewer than `min_sites` sites are left and the conversation needs them."""
         self._silent = (self._silent | set(failures)) - set(answers)
         left = set(self.registry.sites) - self._silent  # a site that this round did not ask is as it was
         needed = any(isinstance(request, Broadcast) or request.needed for request in self._flat.values())
@@ -298,7 +298,7 @@ class ConversationRun:
             )
 
     def _advance(self, answers: dict[str, Any] | None) -> Mapping[str, float]:
-        """Hand the conversation its answers and take the next request; returns the measure of the round that ended."""
+        """Send the conversation its answers and take the next request; return the measure of the finished round."""
         try:
             self.request = next(self._conversation) if answers is None else self._conversation.send(answers)
         except StopIteration as stop:
@@ -315,7 +315,7 @@ class ConversationRun:
         return write_ask(Ask(self.session, number, self.seed, parcels)), parcels
 
     def _encode_all(self, number: int, parcels: Mapping[Recipient, list[Parcel]]) -> dict[Recipient, EncodedAsk]:
-        """Encode the asks of a round; equal ones once, however many sites there are."""
+        """Encode the asks of a round, equal ones once."""
         encoded: dict[tuple[tuple[str, int], ...], EncodedAsk] = {}
         asks = {}
         for recipient, listed in parcels.items():

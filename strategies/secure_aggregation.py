@@ -1,9 +1,9 @@
-"""Sums over sites of which the fusion center sees only the total (docs/secure-aggregation.md).
+"""Secure aggregation at the fusion center, which sees only sums over sites (docs/secure-aggregation.md).
 
 `Masking.total` is a conversation: ``total = yield from masking.total(...)``. It takes two rounds, and two more the
-first time and whenever a site returns that had lost its keys. If too few sites send their shares, they are asked again,
-since their answers may only be late: the difference to a new sum over fewer sites would reveal single answers. The
-fusion center has no secret. Its asks follow from the sites' answers, so that a resumed run can replay them.
+first time and whenever a site returns without its keys. If too few sites send their shares, the center asks them again,
+since the answers may only be late; the difference to a new sum over fewer sites would reveal single answers. The center
+has no secret. Its asks follow from the sites' answers, so that a resumed run can replay them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Total(Generic[Sum]):
 
     @classmethod
     def of(cls, answers: Mapping[str, Sum]) -> Total[Sum]:
-        """Add up answers that are not masked; the sum is that of masked ones, bit for bit."""
+        """Add plain answers; the sum equals that of masked ones, bit for bit."""
         first, *others = (answers[site] for site in sorted(answers))
         words = to_vector(first)
         for other in others:
@@ -60,16 +60,16 @@ class Total(Generic[Sum]):
 
     @property
     def name(self) -> str:
-        """Name in place of a site's; it differs for sums over different sites."""
+        """Name of the sum, in place of a site's name; different for different sites."""
         return f"the sum over {', '.join(self.sites)}"
 
 
 CheckOf = Callable[[Mapping[str, tuple[str, ...]]], Check]
-"""What checks answers, given by name the sites whose rows each of them is about: one, or all of a masked sum."""
+"""Returns the check of answers, given the sites of each answer: one site, or all sites of a masked sum."""
 
 
 def check_sum(total: Total[Sum], check_of: CheckOf) -> None:
-    """Check a sum as if it were the answer of one site. A fault in it cannot be traced to a site."""
+    """Check a sum like the answer of one site. An error in it cannot be traced to a site."""
     try:
         check_of({total.name: total.sites})(total.name, total.sum)
     except PayloadError as error:
@@ -85,7 +85,7 @@ def ask_plain_or_masked(
     measure: Mapping[str, float] | None = None,
     needed: bool = True,
 ) -> Conversation[dict[tuple[str, ...], Sum]]:
-    """Ask the sites; return each plain answer under its site, or the sum of masked ones under all sites in it.
+    """Ask the sites; return each plain answer by its site, or the sum of masked answers by all its sites.
 
     Parameters
     ----------
@@ -116,15 +116,15 @@ class _Round:
     number : int
         Number of the sum.
     sites : tuple of str
-        Sites that were asked.
+        Asked sites.
     holders : tuple of str
         Sites that hold shares of their secrets.
     secrets : Mapping[str, Shares]
-        By site, the shares of its secrets, for each holder.
+        By site, the shares of its secrets for each holder.
     hidden : Mapping[str, MaskedAnswer]
-        By site, its masked answer, if it has answered.
+        Masked answers by site.
     ask_words : tuple of str
-        What the ask adds to the context of the masks.
+        Part of the ask in the context of the masks.
     """
 
     number: int
@@ -166,9 +166,9 @@ class Masking:
         Parameters
         ----------
         asks : Mapping[str, Payload]
-            By site; all have answers of one class, and are equal if their class says so (`Payload.alike`).
+            Asks by site; all have answers of one class, and are equal if their class demands it (`Payload.alike`).
         zero : Payload
-            An answer with the shapes that all answers have; its numbers are not used.
+            An answer with the shapes of all answers; its numbers are not used.
         measure : Mapping[str, float], optional
             Measures of the round, as of `strategies.conversation.Tell`.
 
@@ -191,7 +191,7 @@ class Masking:
             total = yield from self._attempt(asks, zero, measure or {}, again=again)
             if total:
                 return total
-        missing = ", ".join(sorted(set(asks) - set(self._secrets))) or "nobody in the last round"
+        missing = ", ".join(sorted(set(asks) - set(self._secrets))) or "none in the last round"
         raise FusionError(
             f"secure-aggregation: too few sites answered to reveal their sum: of {len(asks)}"
             f" {max(masking.threshold(len(asks)), self._min_sites)} are needed (no answer: {missing})"
@@ -202,8 +202,8 @@ class Masking:
     ) -> Conversation[Total[Sum] | None]:
         """Return a sum, or None if too few sites answered.
 
-        In the first attempt all sites may have lost their keys, which must not stop the run. Sites that do not answer
-        `again` are missing, and the run stops if too few are left (`Tell.needed`).
+        In the first attempt all sites may have lost their keys, which must not stop the run. In the second (`again`), a
+        site that does not answer is missing, and the run stops if too few are left (`Tell.needed`).
         """
         if again or not self._channels:
             yield from self._join(asks)
@@ -244,7 +244,7 @@ class Masking:
         self._lose(set(sites) - set(self._secrets))
 
     def _lose(self, sites: set[str]) -> None:
-        """Drop the keys of sites that did not answer: they may have lost them, and need new ones."""
+        """Drop the keys of sites that did not answer, because they may have lost them."""
         for site in sites:
             self._channels.pop(site, None)
             self._secrets.pop(site, None)
@@ -284,7 +284,7 @@ class Masking:
     def _show(
         self, about: _Round, wanted: Mapping[str, Payload], measure: Mapping[str, float], needed: bool
     ) -> Conversation[dict[str, SecretShares]]:
-        """Ask for the shares, again if too few arrive; in the same round ask sites without keys for new ones."""
+        """Ask for the shares, twice if too few arrive; in the same round ask sites without keys for new ones."""
         show = Show(self._name, about.number, np.array([site in about.missing for site in about.sites]))
         shares: dict[str, SecretShares] = {}
 
@@ -306,7 +306,7 @@ class Masking:
 
 
 def _unmask(name: str, about: _Round, shares: Mapping[str, SecretShares], zero: Sum) -> Total[Sum]:
-    """Add the masked answers, and subtract the masks that are left in the sum."""
+    """Add the masked answers, and subtract the remaining masks."""
     sites = tuple(about.hidden)
     seeds = {owner: _seed(about, shares, owner) for owner in about.sites}
     size = size_of(zero)
@@ -328,18 +328,18 @@ def _unmask(name: str, about: _Round, shares: Mapping[str, SecretShares], zero: 
     if count != len(sites):
         raise FusionError(
             f"secure-aggregation: the masks of {', '.join(sites)} do not cancel: one of them answered under other"
-            " keys than it was given, or somebody changes messages"
+            " keys than it was given, or messages were changed on their way"
         )
     return Total(total, sites)
 
 
 def _seed(about: _Round, shares: Mapping[str, SecretShares], owner: str) -> bytes:
-    """Reconstruct the seed that the sum needs: of a site's own mask, or of a missing site's pairwise masks.
+    """Reconstruct the seed of a site's own mask, or of a missing site's pairwise masks.
 
     Raises
     ------
     FusionError
-        If it cannot be reconstructed; the message names the sites that sent wrong shares, or the owner.
+        If that fails; the message names the sites that sent wrong shares, or the owner.
     """
     secret, missing = about.secrets[owner], owner not in about.hidden
     row = about.sites.index(owner)
@@ -356,7 +356,7 @@ def _seed(about: _Round, shares: Mapping[str, SecretShares], owner: str) -> byte
     if len(right) < needed:
         raise FusionError(
             f"secure-aggregation: {', '.join(wrong)} sent wrong shares of {owner}'s secret: {len(right)} right ones are"
-            f" too few, {needed} are needed; is somebody changing messages?"
+            f" too few, {needed} are needed; are messages changed on their way?"
         )
     try:
         seed = masking.seed_of(right[:needed])

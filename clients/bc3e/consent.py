@@ -107,7 +107,7 @@ def check_step(ask: EStep, site: Site) -> None:
     name, counter = f"step {ask.step} {site.lane}", f"steps {site.lane}"
     taken = site.commitments.count(counter, 0)
     if ask.step + 1 < taken or not site.commitments.keeps(
-        name, ask.alpha, ask.clusterings, *ask.beta, ask.accepted, ask.draws
+        name, ask.alpha, ask.clusterings, *ask.beta, ask.accepted, ask.draws, ask.classes
     ):
         raise SiteFault(Fault.MALFORMED_ASK, "steps of a fit only rise, each with one set of parameters")
     site.commitments.count(counter, ask.step + 1 - taken)

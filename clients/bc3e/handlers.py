@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped, UInt64
+from jaxtyping import Float64, Int64, UInt64
 
 from clients.bc3e import prediction
 from clients.bc3e.consent import (
@@ -18,30 +18,29 @@ from clients.bc3e.consent import (
     refuse_single_model,
     told_labels,
 )
+from clients.bc3e.fit_state import FitState, held_tables
 from clients.bc3e.results import count_right, counting_of, threads, write_theta, write_unsure
 from clients.bc3e.saved_tables import save_tables
 from clients.dispatch import answers
 from clients.keys import shared_secret
-from clients.memory import Memory
 from clients.site import Site
 from common.entity_keys import keyed_hashes
 from common.files import write_arrays
-from numerics.bc3e.anderson import ParameterBlock
-from numerics.bc3e.e_step import Contribution, EStepSettings, cold_start, e_step, shares
+from numerics.bc3e.anderson import ParameterBlock, gamma_start, kept_gammas
+from numerics.bc3e.e_step import Contribution, EStepSettings, cold_start, confusion_mass, e_step, shares
 from numerics.bc3e.ensemble import Ensemble, n_values
 from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import one_to_grid
 from numerics.bc3e.reliability import (
     class_evidence,
     class_probabilities,
+    confusion_of,
     decisions,
-    first_table,
     gain,
     is_confusion,
     maximize_table,
     prior_bound,
     share_right,
-    table_names,
 )
 from numerics.bc3e.responsibilities import likelihood_table
 from protocols.bc3e.payloads import (
@@ -125,97 +124,14 @@ def _check_sizes(ask: Setup, shard: Ensemble) -> None:
         1 <= k <= MOST_CLASSES
         and 0 <= ask.grid_bits <= MOST_BITS
         and len(widths) == len(ask.clusterings)
-        and any(list(ask.clusterings) == _table_names(shard, confusion=confusion) for confusion in (False, True))
+        and any(list(ask.clusterings) == held_tables(shard, confusion=confusion) for confusion in (False, True))
         and ((widths >= 1) & (widths <= LARGEST_TABLE // k)).all()
     )
     if not in_range:
         raise SiteFault(Fault.MALFORMED_ASK, "the numbers of classes, clusters or bits are out of range")
 
 
-def _table_names(shard: Ensemble, *, confusion: bool) -> list[str]:
-    return table_names(shard.classifiers, shard.clusterings, confusion=confusion)
-
-
 # -- E-step -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _FitState:
-    """State of a fit in one lane, read from the site's memory.
-
-    A fit belongs to a lane, one restart of a repetition. The setup belongs to the repetition, so it is in the memory of
-    the repetition.
-
-    Attributes
-    ----------
-    site : Site
-        The site, in the lane of the fit.
-    own : list of str
-        Tables of models that this site alone holds.
-    shared : ndarray
-        ``(s,)`` places of the shared instances, in the order of the setup.
-    n_clusters : dict of int
-        Number of columns, by table.
-    set_up : bool
-        Whether the memory holds the setup.
-    """
-
-    site: Site
-    own: list[str]
-    shared: Int64[np.ndarray, "s"]
-    n_clusters: dict[str, int]
-    set_up: bool = True
-
-    @classmethod
-    def of(cls, site: Site) -> _FitState:
-        setup = site.in_lane(str(site.repetition)).memory
-        if "own" not in setup:
-            return cls(site, [], np.zeros(0, np.int64), {}, set_up=False)
-        names = _table_names(site.shard, confusion=len(setup["own"]) > len(site.shard.clusterings))
-        own = [name for name, is_own in zip(names, setup["own"], strict=True) if is_own]
-        return cls(site, own, setup["shared"], dict(zip(names, setup["n_clusters"].tolist(), strict=True)))
-
-    @property
-    def memory(self) -> Memory:
-        return self.site.memory
-
-    def private(self) -> Shaped[np.ndarray, "n"]:
-        """Return the mask of the instances that this site alone holds."""
-        mask = np.ones(self.site.shard.n, bool)
-        mask[self.shared] = False
-        return mask
-
-    def private_part(self) -> Ensemble:
-        """Return the labels of the instances that this site alone holds."""
-        shard: Ensemble = self.site.shard
-        return shard.rows(self.private()) if self.shared.size else shard
-
-    def shared_part(self) -> Ensemble:
-        """Return the labels of the instances that other sites hold too, in the order of the setup."""
-        shard: Ensemble = self.site.shard
-        return shard.rows(self.shared)
-
-    def load_block(self, name: str, ask: EStep) -> ParameterBlock:
-        """Return the parameters of an own clustering: at the first step their start, later those in the memory."""
-        if ask.step == 0:
-            return ParameterBlock(first_table(name, len(ask.alpha), self.n_clusters[name], ask.start))
-        return self.stored_block(name)
-
-    def stored_block(self, name: str) -> ParameterBlock:
-        points, images = self.recall(f"own/{name}/points"), self.recall(f"own/{name}/images")
-        return ParameterBlock(self.recall(f"own/{name}/x"), points=list(points), images=list(images))
-
-    def store_block(self, name: str, block: ParameterBlock) -> None:
-        empty = np.zeros((0, *block.x.shape))
-        self.memory[f"own/{name}/x"] = block.x
-        self.memory[f"own/{name}/points"] = np.stack(block.points) if block.points else empty
-        self.memory[f"own/{name}/images"] = np.stack(block.images) if block.images else empty
-
-    def recall(self, name: str) -> np.ndarray:
-        """Return an array of the memory; raise a `SiteFault` if it is lost: the site cannot go on without it."""
-        if name not in self.memory:
-            raise SiteFault(Fault.STALE_MEMORY, f"{name} is not in the memory of lane {self.site.lane}")
-        return self.memory[name]
 
 
 @answers(EStep)
@@ -227,16 +143,17 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     in_range = 0 <= ask.grid_bits <= MOST_BITS and 0 <= ask.max_sweeps <= MOST_SWEEPS and 0 <= ask.draws <= MOST_DRAWS
     if not (in_range and ask.smoothing >= 0) or (ask.alone and (ask.step or not ask.draws)):
         raise SiteFault(Fault.MALFORMED_ASK, "the settings of the E-step are out of range")
-    state = _FitState.of(site)
+    state = FitState.of(site)
     tables = {name: likelihood_table(beta) for name, beta in zip(ask.clusterings, ask.beta, strict=True)}
-    held = _table_names(site.shard, confusion=ask.draws > 0)
+    held = held_tables(site.shard, confusion=ask.draws > 0)
     if not set(tables) | set(state.own) >= set(held):
         raise SiteFault(Fault.STALE_MEMORY, "the ask lacks a clustering that this site holds")
     tables = {name: table for name, table in tables.items() if name in held}
+    mass_of_shared = _confusion_mass(ask.classes, state, state.own, ask.grid_bits) if len(ask.classes) else {}
     for name in state.own:
         block = state.load_block(name, ask)
         if ask.step > 0:
-            _finish_step(state, name, block, ask)
+            _finish_step(state, name, block, ask, mass_of_shared.get(name, 0))
         state.store_block(name, block)
         tables[name] = likelihood_table(block.x)
     for name, table in tables.items():
@@ -246,18 +163,16 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     distinct = state.private_part().distinct
     part = told_labels(distinct.part, distinct.counts, set(tables) - set(state.own), site)
     settings = EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps, ask.draws, ask.alone)
-    start, classes = _initial_gamma(ask, site, part)
+    start = _initial_gamma(ask, site, part)
     # This check comes after those for a lost memory, so that the center can send the setup again.
     if not keeps_setup(state.shared, site):
         raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
     check_step(ask, site)
     gamma, contribution = e_step(
-        ask.alpha, tables, part.classifiers, part.clusterings, start, settings, threads(), classes, distinct.counts
+        ask.alpha, tables, part.classifiers, part.clusterings, start, settings, threads(), distinct.counts
     )
     site.memory["gamma"] = gamma
     site.memory["decisions"] = decisions(gamma, ask.alpha if ask.draws else np.zeros(0))
-    if classes is not None:
-        site.memory["classes"] = classes
     for name in state.own:
         site.memory[f"own/{name}/mass-private"] = contribution.mass[name]
         site.memory[f"own/{name}/mass"] = contribution.mass[name]
@@ -280,21 +195,33 @@ def _squares(sums: Contribution, names: Iterable[str]) -> Int64[np.ndarray, "_"]
     return np.array([sums.squares.get(name, 0) for name in names], np.int64)
 
 
-def _finish_step(state: _FitState, name: str, block: ParameterBlock, ask: EStep) -> None:
-    """Do the M-step of an own clustering (eq. 7), and combine it with earlier ones by the fusion center's weights."""
+def _finish_step(
+    state: FitState, name: str, block: ParameterBlock, ask: EStep, more: Int64[np.ndarray, "k _"] | int
+) -> None:
+    """Do the M-step of an own table (eq. 7), and combine it with earlier ones by the fusion center's weights.
+
+    `more` is the mass of a confusion matrix on shared instances, whose classes came with this ask.
+    """
     if ask.accepted:
-        block.accept(maximize_table(name, state.recall(f"own/{name}/mass"), ask.grid_bits, ask.smoothing))
+        block.accept(maximize_table(name, state.recall(f"own/{name}/mass") + more, ask.grid_bits, ask.smoothing))
     else:
         block.forget()
     block.move(ask.weights)
 
 
-def _initial_gamma(
-    ask: EStep, site: Site, part: Ensemble
-) -> tuple[Float64[np.ndarray, "k n"], Int64[np.ndarray, "k n"] | None]:
-    """Return the start of the private instances: cold, or gamma and classes of the last E-step that was accepted.
+def _confusion_mass(
+    classes: Int64[np.ndarray, "k s"], state: FitState, names: Iterable[str], bits: int
+) -> dict[str, Int64[np.ndarray, "k k"]]:
+    """Return the masses of those confusion matrices on the shared instances."""
+    part = state.shared_part()
+    if classes.shape[1] != part.n or ((classes < 0) | (classes > 1 << bits)).any():
+        raise SiteFault(Fault.MALFORMED_ASK, "the classes of the ask are none of the shared instances")
+    held = {name: labels for name, labels in part.classifiers.items() if confusion_of(name) in names}
+    return confusion_mass(classes.astype(np.float64), held, len(classes), bits)
 
-    The classes are None where classifiers vote.
+
+def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray, "k n"]:
+    """Return the start of the private instances: cold, or by gamma of the last E-steps that were accepted.
 
     If the center repeats an ask, as with secure aggregation, the start is the same again. A site that joins late starts
     cold: its instances reach the same fixed point, up to the tolerance.
@@ -309,23 +236,24 @@ def _initial_gamma(
         raise SiteFault(Fault.STALE_MEMORY, f"gamma is not in the memory of lane {site.lane}")
     repeated = "step" in memory and ask.step == memory["step"]
     memory["step"] = np.array(ask.step)
-    names = ("gamma", "decisions", "classes") if ask.draws else ("gamma", "decisions")
-    if not (ask.step > 0 and (repeated or not ask.accepted) and "gamma-before" in memory):
-        if ask.step > 0 and "gamma" in memory:
-            for name in names:
-                memory[f"{name}-before"] = memory[name]
-        else:
-            start = cold_start(part.classifiers, part.clusterings, part.n, len(ask.alpha), ask.grid_bits)
-            memory["gamma-before"] = add_alpha(ask.alpha, start, ask.grid_bits)
-            memory["classes-before"] = np.zeros(start.shape, np.int64)
-            memory["decisions-before"] = np.full(part.n, -1)
-    return memory["gamma-before"], memory["classes-before"].copy() if ask.draws else None
+    if ask.step > 0 and (repeated or not ask.accepted) and "gammas" in memory:
+        if not ask.accepted:
+            memory["gammas"] = memory["gammas"][-1:]
+    elif ask.step > 0 and "gamma" in memory:
+        gammas = np.concatenate([memory["gammas"], memory["gamma"][np.newaxis]])
+        memory["gammas"] = gammas[-kept_gammas(ask.max_sweeps) :]
+        memory["decisions-before"] = memory["decisions"]
+    else:
+        start = cold_start(part.classifiers, part.clusterings, part.n, len(ask.alpha), ask.grid_bits)
+        memory["gammas"] = add_alpha(ask.alpha, start, ask.grid_bits)[np.newaxis]
+        memory["decisions-before"] = np.full(part.n, -1)
+    return gamma_start(list(memory["gammas"]), ask.weights, ask.max_sweeps)
 
 
 @answers(Sweep)
 def sweep(ask: Sweep, site: Site) -> Shares:
     """Do one sweep over the shared instances, and answer with the site's part of gamma and of the E-step's sums."""
-    state = _FitState.of(site)
+    state = FitState.of(site)
     memory = site.memory
     if not state.set_up:
         raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
@@ -341,28 +269,33 @@ def sweep(ask: Sweep, site: Site) -> Shares:
 
     bits, smoothing = int(state.recall("settings")[0]), float(memory["settings"][1])
     draws, alone = memory["settings"][2:].astype(bool)
-    tables = {name: state.recall(f"table/{name}") for name in _table_names(site.shard, confusion=draws > 0)}
-    classes = _shared_classes(ask, memory, log_weights.shape) if draws else None
-    share, sums = shares(tables, part.classifiers, part.clusterings, log_weights, bits, classes, alone=alone)
-    mass, bound = sums.mass, sums.bound
+    tables = {name: state.recall(f"table/{name}") for name in held_tables(site.shard, confusion=draws > 0)}
+    voters = {} if draws else part.classifiers
+    common = [name for name in sorted(tables) if name not in state.own]
+    mass, ends = {name: np.zeros((len(log_weights), tables[name].shape[1] - 1), np.int64) for name in common}, False
+    if len(ask.classes):
+        ends, mass = alone, mass | _confusion_mass(ask.classes, state, common, bits)
+    share, sums = shares(tables, voters, part.clusterings, log_weights, bits, ask.classes if ends else None)
+    mass, bound = mass | sums.mass, sums.bound
     products, gains = np.zeros(0, np.int64), []
     for name in state.own:
         block = state.stored_block(name)
+        bound += one_to_grid(prior_bound(name, block.x, smoothing), bits)
+        if is_confusion(name):  # its newest step waits for the classes of this E-step
+            continue
         total = state.recall(f"own/{name}/mass-private") + mass[name]
         memory[f"own/{name}/mass"] = total
         newest = block.products(maximize_table(name, total, bits, smoothing))
         products = newest if not products.size else products + newest
-        bound += one_to_grid(prior_bound(name, block.x, smoothing), bits)
-        if alone and not is_confusion(name):
+        if ends:
             squares = int(state.recall(f"own/{name}/squares-private")) + sums.squares.get(name, 0)
             gains.append(gain(total, squares, bits))
-    common = [name for name in sorted(mass) if name not in state.own]
     answer = Shares(
         share[:, ask.active],
         tuple(mass[name] for name in common),
         bound,
         products,
-        squares=_squares(sums, common if alone else ()),
+        squares=_squares(sums, common if ends else ()),
         gains=np.array(gains, np.float64),
     )
     if draws and ask.first:
@@ -371,24 +304,13 @@ def sweep(ask: Sweep, site: Site) -> Shares:
     return answer
 
 
-def _shared_classes(ask: Sweep, memory: Memory, shape: tuple[int, ...]) -> Int64[np.ndarray, "k s"]:
-    """Return the responsibilities of the classes of all shared instances; those of the ask are new."""
-    if ask.classes.shape != ask.log_weights.shape:
-        raise SiteFault(Fault.MALFORMED_ASK, "the sweep lacks the classes of its instances")
-    known = "shared-classes" in memory and memory["shared-classes"].shape == shape
-    classes = memory["shared-classes"].copy() if known else np.zeros(shape, np.int64)
-    classes[:, ask.active] = ask.classes
-    memory["shared-classes"] = classes
-    return classes
-
-
 # -- conclusion -------------------------------------------------------------------------------------------------------
 
 
 @answers(Conclude)
 def conclude(ask: Conclude, site: Site) -> Tally:
     """Write the class probabilities of the site's instances, and answer with counts of right decisions."""
-    state = _FitState.of(site)
+    state = FitState.of(site)
     predicts = prediction.is_predicting(site)
     shard: Ensemble = prediction.known_labels(site) if predicts else site.shard
     if ask.gamma.shape[1] != state.shared.size:
@@ -398,13 +320,15 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     check_places(ask.counted, state.shared.size, "counted instances")
     if len(ask.alpha) not in (0, len(ask.gamma)) or not (ask.alpha > 0).all():
         raise SiteFault(Fault.MALFORMED_ASK, "alpha of the ask is not one of its classes")
-    private = state.recall("gamma" if ask.accepted else "gamma-before")
+    if not 0 <= ask.doubt < 1:
+        raise SiteFault(Fault.MALFORMED_ASK, "the doubt of the ask is no share")
+    private = state.recall("gamma") if ask.accepted else state.recall("gammas")[-1]
     gamma = np.empty((len(private), shard.n))
     mask = state.private()
     gamma[:, mask] = private if predicts else private[:, state.private_part().distinct.of_row]
     gamma[:, state.shared] = ask.gamma
     commit_to(f"conclude {site.repetition}", site, ask, gamma)
-    theta = class_probabilities(gamma, ask.alpha)
+    theta = class_probabilities(gamma, ask.alpha, ask.doubt)
     write_theta(site, shard, theta, prediction.FILE if predicts else "theta.csv")
     reliability, unsure = np.zeros(0), write_unsure(site, shard, theta, ask.abstain)
     if not predicts:
@@ -419,7 +343,7 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     return replace(tally, withheld=withheld, reliability=reliability, unsure=unsure)
 
 
-def _write_own_tables(site: Site, state: _FitState, *, accepted: bool) -> dict[str, Float64[np.ndarray, "k _"]]:
+def _write_own_tables(site: Site, state: FitState, *, accepted: bool) -> dict[str, Float64[np.ndarray, "k _"]]:
     """Write ``beta.npz``, the ``(k, k_m)`` tables of models that this site alone holds, save them by run, return them.
 
     If the last E-step was not accepted, the tables are those of the E-step before.

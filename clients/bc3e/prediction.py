@@ -21,6 +21,7 @@ from numerics.bc3e.reliability import (
     class_evidence,
     class_probabilities,
     confusion_of,
+    doubt_of,
     is_confusion,
     table_names,
 )
@@ -30,6 +31,7 @@ from protocols.bc3e.payloads import (
     MOST_CLASSES,
     MOST_DRAWS,
     MOST_SWEEPS,
+    EarlierParameters,
     Predict,
     PredictionTally,
     PredictShared,
@@ -56,7 +58,7 @@ def predict(ask: Predict, site: Site) -> PredictionTally:
     shard = _known_part(site.shard, len(ask.alpha), tables)
     settings = EStepSettings(MAX_BITS, ask.tolerance, ask.max_sweeps, ask.draws)
     gamma = _converge(shard, ask.alpha, tables, settings)
-    theta = class_probabilities(gamma, ask.alpha if ask.draws else np.zeros(0))
+    theta = class_probabilities(gamma, ask.alpha if ask.draws else np.zeros(0), doubt_of(ask.draws, tables))
     write_theta(site, shard, theta, FILE)
     every_instance = np.ones(shard.n, bool)
     tally = count_right(shard, theta, private=every_instance, counted=every_instance, **counting_of(site))
@@ -112,13 +114,12 @@ def sweep_fixed(ask: Sweep, site: Site, shared: Int64[np.ndarray, "s"]) -> Share
     """Return the site's part of gamma at fixed parameters, without the sums that only an M-step needs."""
     check_places(ask.active, len(shared), "active instances")
     k, bits, draws = site.memory["predicting"].tolist()
-    if len(ask.log_weights) != k or (draws and ask.classes.shape != ask.log_weights.shape):
+    if len(ask.log_weights) != k:
         raise SiteFault(Fault.MALFORMED_ASK, f"the ask has scores of {len(ask.log_weights)} classes; there are {k}")
     tables = _known_tables(site)
     part = _known_part(site.shard.rows(shared[ask.active]), k, tables, level=logging.DEBUG)
     likelihoods = {name: likelihood_table(table) for name, table in tables.items()}
-    classes = ask.classes if draws else None
-    share, _ = shares(likelihoods, part.classifiers, part.clusterings, ask.log_weights, bits, classes)
+    share, _ = shares(likelihoods, {} if draws else part.classifiers, part.clusterings, ask.log_weights, bits)
     answer = Shares(share, (), 0, np.zeros(0, np.int64))
     if draws and ask.first:
         evidence = class_evidence(likelihoods, part.classifiers, part.n, k, bits)
@@ -135,7 +136,7 @@ def _known_tables(site: Site) -> Tables:
 # -- private and shared instances -------------------------------------------------------------------------------------
 
 
-def _check_parameters(ask: Predict | PredictShared) -> None:
+def _check_parameters(ask: EarlierParameters) -> None:
     """Refuse parameters and settings that are out of range."""
     k = len(ask.alpha)
     in_range = (

@@ -42,6 +42,7 @@ from protocols.coreset.payloads import (
     Assign,
     ClusterCosts,
     ClusterCounts,
+    ClusteringAsk,
     Compare,
     Construction,
     CostsAlone,
@@ -246,7 +247,7 @@ def compare(ask: Compare, site: Site) -> CostsAlone:
         return compare_alone(rows, ask, np.random.default_rng(_first_rows(site.shard).tolist()))
 
 
-def _check_shares(ask: Assign | Compare, rows: SummarizedRows) -> None:
+def _check_shares(ask: Assign, rows: SummarizedRows) -> None:
     """Refuse shares of the points that are not those of the site's rows."""
     weights = rows.weights()
     if not ((ask.point >= 0) & (ask.center >= 0) & (ask.center < len(ask.centers))).all():
@@ -348,7 +349,7 @@ def _check_tables(ask: Price, rows: SummarizedRows, site: Site) -> None:
         raise SiteFault(Fault.MALFORMED_ASK, "more centers or tables of prices than this site answers")
 
 
-def _rows(ask: Assign | Compare | Price | Settle, site: Site) -> SummarizedRows:
+def _rows(ask: ClusteringAsk, site: Site) -> SummarizedRows:
     """Return the site's rows with the point of each; compute the points again if the memory has lost them."""
     shard: GroupedRows = site.shard
     if ask.centers.shape[1] != len(shard.features) or not len(ask.centers) or not ask.groups:

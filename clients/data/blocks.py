@@ -57,8 +57,8 @@ class Blocks:
         Yields
         ------
         Table
-            Of `BLOCK_ROWS` rows at most, in the order of the source; messages about a row name its line or number in
-            the source.
+            The next `BLOCK_ROWS` rows at most, in the order of the source; messages about a row have its line or number
+            in the source.
 
         Raises
         ------

@@ -63,7 +63,7 @@ class GzipText(gzip.GzipFile):
     Parameters
     ----------
     path : Path
-        Its file.
+        The compressed file.
 
     Raises
     ------

@@ -24,6 +24,7 @@ from types import ModuleType
 from typing import Any, Self, TypeVar
 
 from clients.data.shard_files import StoredError, Writer, read_about, read_shard
+from common.files import file_state
 from protocols import registry
 
 logger = logging.getLogger("flwr")
@@ -99,7 +100,7 @@ class ShardCache:
         self.folder = directory / FOLDER
         self._protocol = protocol
         self._source = source.absolute()
-        self._state = _state(self._source)
+        self._state = file_state(self._source)
 
     @property
     def room(self) -> ModuleType:
@@ -156,7 +157,7 @@ class ShardCache:
 
     def has_changed(self) -> bool:
         """Whether the source has changed since this object was made."""
-        return _state(self._source) != self._state
+        return file_state(self._source) != self._state
 
     def delete_stale(self) -> None:
         """Delete shards of a former state of the source, whose rows may have been removed, and the oldest ones."""
@@ -279,15 +280,6 @@ class Attempt:
     def _end(self) -> None:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _state(source: Path) -> list[int]:
-    """Return the numbers by which a changed file is recognized; none if there is no file."""
-    try:
-        status = source.stat()
-    except OSError:
-        return []
-    return [status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino]
 
 
 def _has_settings(config: Mapping[str, Any], about: Mapping[str, Any]) -> bool:

@@ -31,7 +31,7 @@ def match_columns(table: Table, patterns: str) -> list[str]:
     Parameters
     ----------
     table : Table
-        Where to look.
+        The table.
     patterns : str
         Column names and globs (``*``, ``?``, ``[...]``; upper and lower case differ), separated by commas or spaces.
 

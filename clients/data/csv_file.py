@@ -65,9 +65,9 @@ class CsvFile:
     Parameters
     ----------
     path : Path
-        Its name in messages.
+        Name of the file in messages.
     stream : binary file
-        Its content.
+        Content of the file.
 
     Raises
     ------
@@ -123,11 +123,11 @@ class CsvFile:
         Parameters
         ----------
         part : CsvPart
-            Of this file.
+            A part of this file.
         numbers : sequence of str or None
-            Columns to be read as numbers if they are. None: all columns, those of codes (``0012``) as text.
+            Columns to read as numbers where possible; None: all columns, those of codes (``0012``) as text.
         text : sequence of str
-            Columns to be read as text whatever they hold.
+            Columns to read as text.
 
         Raises
         ------

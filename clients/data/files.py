@@ -42,7 +42,7 @@ def read_table(
     Parameters
     ----------
     path : str or Path
-        Of the file.
+        Path of the file.
     own : bool
         Whether these are a site's own rows, which must be two at least.
     text : sequence of str

@@ -59,7 +59,7 @@ def regression_rows(
         every column of numbers that has no other role. ``group`` names the column of
         the persons. ``task`` says what the outcome is.
     tasks : collection of str
-        What the protocol can learn, as in `clients.data.target.read_target`.
+        Kinds of target of the protocol, as in `clients.data.target.read_target`.
 
     Returns
     -------

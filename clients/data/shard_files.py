@@ -40,7 +40,7 @@ class Writer:
     Parameters
     ----------
     folder : Path
-        Of the shard.
+        Folder of the shard.
     room : ModuleType
         The protocol's module ``shard``, whose namespace has the class of its shards.
 

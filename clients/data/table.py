@@ -172,7 +172,7 @@ def make_table(
     Parameters
     ----------
     source : str
-        Its name in messages.
+        Name of the table in messages.
     arrays : iterable of (str, array)
         One-dimensional columns in order; a two-dimensional ``x`` becomes the columns ``x_0``, ``x_1``, ...
     first_line, lines

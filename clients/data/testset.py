@@ -62,7 +62,7 @@ def center_queries(
     file : str
         The file of the points; empty: that of `center_columns`. Without a file there are no columns.
     tasks : collection of str
-        What the protocol can learn, as in `clients.data.target.read_target`.
+        Kinds of target of the protocol, as in `clients.data.target.read_target`.
 
     Raises
     ------

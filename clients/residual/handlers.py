@@ -11,12 +11,11 @@ from jaxtyping import UInt8
 
 from clients.dispatch import answers
 from clients.memory import CONCLUDED
-from clients.residual import ring  # noqa: F401 (its handlers)
-from clients.residual import sealed_handlers as sealed
+from clients.residual import ring  # noqa: F401 (its handlers, and those of sealed asks)
 from clients.residual.agent import ROWS, Agent, forget, is_over
-from clients.residual.answers import fit_target, keep_model, predict_alone, show_attempt, try_to_fit
-from clients.residual.bins import give_bins
+from clients.residual.answers import ANSWERS, keep_model
 from clients.residual.prediction import keyed_names, predictions, predicts, present_rows
+from clients.residual.sealing import check_order, new_key, remember_keys
 from clients.site import Site
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.shared.folds import draw_kinds
@@ -26,21 +25,18 @@ from protocols.residual.payloads import (
     Compare,
     Conclude,
     Enrol,
-    EntityBins,
     Fit,
-    FittedValues,
     Holdings,
     Order,
     Predict,
-    PredictionsAlone,
     Ready,
     Receipt,
     Show,
-    TrialFit,
     Try,
 )
 from protocols.residual.settings import Settings
 from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.payload import Payload
 
 # -- enrolment --------------------------------------------------------------------------------------------------------
 
@@ -62,7 +58,7 @@ def enrol(ask: Enrol, site: Site) -> Holdings:
         n_columns=columns.x.shape[1],
         agent=str(site.config.get("agent", "")),
         outcome=columns.y is not None,
-        public_key=sealed.new_key(site) if ask.seal else np.zeros(0, np.uint8),
+        public_key=new_key(site) if ask.seal else np.zeros(0, np.uint8),
         split=_split_of(columns, site),
         classes=columns.classes,
     )
@@ -82,7 +78,7 @@ def order(ask: Order, site: Site) -> Ready:
     """Store the common rows in their order; after the end of the run, only confirm."""
     if CONCLUDED in site.memory:
         return Ready()
-    sealed.check_order(site, ask)
+    check_order(site, ask)
     n = present_rows(site).n
     inside = (ask.rows >= 0).all() and (ask.rows < n).all()
     if not inside or len(np.unique(ask.rows)) < len(ask.rows) or len(ask.names) != len(ask.public_keys):
@@ -91,41 +87,20 @@ def order(ask: Order, site: Site) -> Ready:
         site.memory[ROWS] = ask.rows
     else:
         Agent.begin(site, ask)
-    sealed.remember_keys(site, ask)
+    remember_keys(site, ask)
     return Ready()
-
-
-@answers(Bin)
-def bin_columns(ask: Bin, site: Site) -> EntityBins:
-    """Answer with the bins of the common rows, if the site allows it."""
-    return give_bins(ask, Agent.in_the_clear(site))
 
 
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
-@answers(Fit)
-def fit(ask: Fit, site: Site) -> FittedValues:
-    """Fit every column of targets separately."""
-    return fit_target(ask, Agent.in_the_clear(site))
+def _answer_in_the_clear(ask: Payload, site: Site) -> Payload:
+    """Answer an ask of the fusion center as the agent would answer a sealed one."""
+    return ANSWERS[type(ask)](ask, Agent.in_the_clear(site))
 
 
-@answers(Try)
-def try_residual(ask: Try, site: Site) -> TrialFit:
-    """Try to fit the residual (eq. 23); add the predictions if the error is below the bar."""
-    return try_to_fit(ask, Agent.in_the_clear(site))
-
-
-@answers(Show)
-def show(ask: Show, site: Site) -> FittedValues:
-    """Answer with the predictions of the last attempt."""
-    return show_attempt(ask, Agent.in_the_clear(site))
-
-
-@answers(Compare)
-def compare(ask: Compare, site: Site) -> PredictionsAlone:
-    """Answer with predictions of the test rows by this site's columns alone."""
-    return predict_alone(ask, Agent.in_the_clear(site))
+for _kind in (Bin, Fit, Try, Show, Compare):
+    answers(_kind)(_answer_in_the_clear)
 
 
 @answers(Conclude)

@@ -7,7 +7,8 @@ from jaxtyping import Float64
 
 from clients.dispatch import answers
 from clients.residual.agent import Agent
-from clients.residual.sealed_handlers import PRECISION, SPLIT, Seals, check_kinds, keeps_course, outcome_of
+from clients.residual.sealed_handlers import PRECISION, SPLIT, check_kinds, keeps_course, outcome_of
+from clients.residual.sealing import Seals
 from clients.site import Site
 from numerics.residual.sequential import project
 from numerics.residual.split import Split

@@ -7,26 +7,24 @@ lane, round, sender and receiver: it can be delivered neither to another site no
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped, UInt8
+from jaxtyping import Float64, Int64, Shaped
 
 from clients.dispatch import answers
-from clients.keys import shared_secret
 from clients.memory import CONCLUDED
 from clients.residual.agent import Agent, agreed_rows, forget
 from clients.residual.answers import ANSWERS
 from clients.residual.model_store import load_file, save_file
 from clients.residual.plan_state import freeze, thaw
 from clients.residual.prediction import predictions, present_rows
-from clients.residual.sealing import SealError, new_private_key, public_key_of, seal, unseal
+from clients.residual.sealing import Seals
 from clients.site import Site
 from common.csv_text import csv_text
 from common.files import encode_text
@@ -42,7 +40,6 @@ from protocols.residual.payloads import (
     FusionStep,
     KeepEnsemble,
     Lead,
-    Order,
     Part,
     PredictionCount,
     PredictionsAlone,
@@ -64,117 +61,10 @@ logger = logging.getLogger("flwr")
 SPLIT, PRECISION = "split", "precision"
 """Names in the memory: split of a ring's rows, precision of the holder's plan. A run has one of the two."""
 
-_PRIVATE, _NAMES, _KEYS = "private-key", "others", "public-keys"
 _PLAN, _OWN = "plan/", "own-answer"
 _ANSWERS: tuple[type[Payload], ...] = (EntityBins, FittedValues, TrialFit, PredictionsAlone, Receipt)
 
-Body = UInt8[np.ndarray, "bytes"]
-
-
-# -- keys -------------------------------------------------------------------------------------------------------------
-
-
-def new_key(site: Site) -> UInt8[np.ndarray, "32"]:
-    """Make the site's key pair of this run, and return the public key.
-
-    Raises
-    ------
-    SiteFault
-        If a real site shares no secret with the others: the center could distribute keys of its own, and read all.
-    """
-    if site.replaying:  # the others know the key that is lost, and seal for it
-        raise SiteFault(Fault.STALE_MEMORY, "the keys of the run are lost, and cannot be made anew in its midst")
-    if site.has_private_rows and not shared_secret(site.config):
-        raise SiteFault(Fault.NO_SECRET)
-    private = new_private_key()
-    site.memory[_PRIVATE] = np.frombuffer(private, np.uint8)
-    return np.frombuffer(public_key_of(private), np.uint8)
-
-
-def check_order(site: Site, order: Order) -> None:
-    """Check that the site takes part in a run of this kind."""
-    if not order.names and site.config.get("sealed-only", False):
-        raise SiteFault(Fault.SEALED_ONLY)
-    if order.names and not site.commitments.allows_lane(site.lane):
-        raise SiteFault(
-            Fault.MALFORMED_ASK, "a sealed run has one repetition: sums over other rows would tell of single ones"
-        )
-
-
-def remember_keys(site: Site, order: Order) -> None:
-    """Store the name of the holder of the outcome, and the others' public keys."""
-    if order.names:
-        site.memory[_NAMES] = np.frombuffer(json.dumps([order.holder, *order.names]).encode(), np.uint8)
-        for place, key in enumerate(order.public_keys):
-            site.memory[f"{_KEYS}/{place}"] = key
-
-
-@dataclass(frozen=True)
-class Seals:
-    """Encryption between this site and the others of the run.
-
-    Attributes
-    ----------
-    site : Site
-        This site.
-    private : bytes
-        Its private key.
-    secret : bytes
-        Secret that the sites share; may be empty.
-    holder : str
-        The site that holds the outcome; empty: the fusion center.
-    peers : Mapping[str, bytes]
-        Public key of each site.
-    """
-
-    site: Site
-    private: bytes
-    secret: bytes
-    holder: str
-    peers: Mapping[str, bytes]
-
-    @classmethod
-    def of(cls, site: Site) -> Seals:
-        """Read the keys of the run from the site's memory."""
-        memory = site.memory
-        if _PRIVATE not in memory or _NAMES not in memory:
-            raise SiteFault(Fault.STALE_MEMORY, "the keys of the run are not in the memory")
-        holder, *names = json.loads(memory[_NAMES].tobytes())
-        peers = {name: memory[f"{_KEYS}/{place}"].tobytes() for place, name in enumerate(names)}
-        return cls(site, memory[_PRIVATE].tobytes(), shared_secret(site.config), holder, peers)
-
-    def _context(self, sender: str, receiver: str, number: int) -> bytes:
-        # The holder is part of it: sites to which the center names different holders cannot open each other's payloads.
-        return json.dumps([self.site.session, self.site.lane, number, sender, receiver, self.holder]).encode()
-
-    def _peer(self, name: str) -> bytes:
-        if name not in self.peers:
-            raise SiteFault(Fault.MALFORMED_ASK, f"there is no key of {name!r}")
-        return self.peers[name]
-
-    def close(self, payload: Payload, receiver: str) -> Body:
-        """Seal a payload for one site, which opens it in the next round."""
-        context = self._context(self.site.name, receiver, self.site.round)
-        try:
-            body = seal(
-                pack(payload), private=self.private, peer=self._peer(receiver), secret=self.secret, context=context
-            )
-        except SealError as error:
-            raise SiteFault(Fault.BROKEN_SEAL, f"{receiver}: {error}") from error
-        return np.frombuffer(body, np.uint8)
-
-    def open(self, body: Body, sender: str, *allowed: type[Payload]) -> Payload:
-        """Open a payload of one of these classes that another site sealed for this one in the round before."""
-        context = self._context(sender, self.site.name, self.site.round - 1)
-        try:
-            plain = unseal(
-                body.tobytes(), private=self.private, peer=self._peer(sender), secret=self.secret, context=context
-            )
-            return unpack(plain, *allowed)
-        except SealError as error:
-            raise SiteFault(Fault.BROKEN_SEAL, f"{sender}: {error}") from error
-        except PayloadError as error:
-            raise SiteFault(Fault.MALFORMED_ASK, f"{sender}: {error}") from error
+# -- sealed asks -------------------------------------------------------------------------------------------------------
 
 
 @answers(SealedAsk)
@@ -293,30 +183,21 @@ def _fused(
     seals = Seals.of(site)
     bodies = {name: seals.close(rounded(ask, dtype), name) for name, ask in asks.items()}
     train, validation, test = np.nan_to_num(plan.newest).tolist()
-    ended = plan.result if not asks else None
-    return FusionStep(
-        agents=tuple(bodies),
-        bodies=tuple(bodies.values()),
-        refused=refused,
-        train=train,
-        validation=validation,
-        test=test,
-        beta=np.zeros(0) if ended is None else ended.beta,
-        iteration=0 if ended is None else ended.iteration,
-        power=0.0 if ended is None else ended.p,
-        curve=np.zeros((0, 3)) if ended is None else np.nan_to_num(ended.curve),
-        parts=np.zeros((0, 0)) if ended is None else ended.power,
-        seen=np.zeros(0, bool) if ended is None else ended.seen,
-        without_receipt=() if ended is None else plan.without_receipt,
-        left_out=() if ended is None else ended.left_out,
-        last=bool(asks) and plan.result is not None,
-        alone=() if ended is None or ended.alone is None else ended.alone.names,
-        alone_errors=np.zeros((0, 3)) if ended is None or ended.alone is None else ended.alone.values,
-        own_site="" if ended is None else ended.own_site,
-        own_share=0.0 if ended is None else ended.own_share,
-        scores=np.zeros((0, 0)) if ended is None else ended.scores,
-        threshold=-1.0 if ended is None else ended.threshold,
-    )
+    last = bool(asks) and plan.result is not None
+    step = FusionStep(tuple(bodies), tuple(bodies.values()), refused, train, validation, test, last)
+    return step if asks else replace(step, **_results(plan))
+
+
+def _results(plan: Plan) -> dict[str, Any]:
+    """Return the fields of a `FusionStep` that a run has at its end."""
+    result = plan.result
+    assert result is not None  # noqa: S101 - asked once the plan is carried out
+    names = ("beta", "iteration", "seen", "left_out", "own_site", "own_share", "scores", "threshold")
+    content: dict[str, Any] = {name: getattr(result, name) for name in names}
+    content |= {"power": result.p, "parts": result.power, "curve": np.nan_to_num(result.curve)}
+    if result.alone is not None:
+        content |= {"alone": result.alone.names, "alone_errors": result.alone.values}
+    return {**content, "without_receipt": plan.without_receipt}
 
 
 def outcome_of(site: Site) -> Float64[np.ndarray, "n"]:
@@ -369,21 +250,13 @@ def _write_ensemble(site: Site, combination: AgentCombination, classes: Sequence
 
 def _ensemble_in(about: Mapping[str, Any]) -> AgentCombination:
     """Return a combination as `_write_ensemble` has stored it."""
-    scores = None
+    classes = None
     if about["classes"]:
         start, places, n_rows = about["classes"]
-        scores = ClassScores(tuple(start), tuple(places), n_rows)
-    return AgentCombination(
-        tuple(about["names"]),
-        np.array(about["beta"], float),
-        about["mean"],
-        about["model"],
-        tuple(about["widths"]),
-        tuple(about["levels"]),
-        about["own_site"],
-        about["own_share"],
-        scores,
-    )
+        classes = ClassScores(tuple(start), tuple(places), n_rows)
+    known = {each.name: about[each.name] for each in fields(AgentCombination)}
+    known |= {name: tuple(about[name]) for name in ("names", "widths", "levels")}
+    return AgentCombination(**{**known, "beta": np.array(about["beta"], float), "classes": classes})
 
 
 @answers(Present)

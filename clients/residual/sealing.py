@@ -7,19 +7,34 @@ the sites each other's public keys and could hand them its own instead; where th
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from jaxtyping import UInt8
+
+from clients.keys import shared_secret
+from clients.site import Site
+from protocols.residual.payloads import Order
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.packing import pack, unpack
+from protocols.wire.payload import Payload, PayloadError
 
 KEY_BYTES = 32
 """Size of a private or public key."""
 
 NONCE_BYTES, TAG_BYTES = 12, 16
 """Sizes of what `seal` adds before and after the ciphertext."""
+
+_PRIVATE, _NAMES, _KEYS = "private-key", "others", "public-keys"
+"""Names in the memory of a site."""
 
 _PURPOSE = b"consilience: sealed from site to site, 1"
 
@@ -115,3 +130,109 @@ def _derive(private: bytes, peer: bytes, secret: bytes, public_keys: bytes) -> b
     except ValueError:  # wrong length, or a point of low order, with which all have the same common key
         raise SealError from None
     return HKDF(SHA256(), KEY_BYTES, salt=secret, info=_PURPOSE + public_keys).derive(common)
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+def new_key(site: Site) -> UInt8[np.ndarray, "32"]:
+    """Make the site's key pair of this run, and return the public key.
+
+    Raises
+    ------
+    SiteFault
+        If a real site shares no secret with the others: the center could distribute keys of its own, and read all.
+    """
+    if site.replaying:  # the others know the key that is lost, and seal for it
+        raise SiteFault(Fault.STALE_MEMORY, "the keys of the run are lost, and cannot be made anew in its midst")
+    if site.has_private_rows and not shared_secret(site.config):
+        raise SiteFault(Fault.NO_SECRET)
+    private = new_private_key()
+    site.memory[_PRIVATE] = np.frombuffer(private, np.uint8)
+    return np.frombuffer(public_key_of(private), np.uint8)
+
+
+def check_order(site: Site, order: Order) -> None:
+    """Check that the site takes part in a run of this kind."""
+    if not order.names and site.config.get("sealed-only", False):
+        raise SiteFault(Fault.SEALED_ONLY)
+    if order.names and not site.commitments.allows_lane(site.lane):
+        raise SiteFault(
+            Fault.MALFORMED_ASK, "a sealed run has one repetition: sums over other rows would tell of single ones"
+        )
+
+
+def remember_keys(site: Site, order: Order) -> None:
+    """Store the name of the holder of the outcome, and the others' public keys."""
+    if order.names:
+        site.memory[_NAMES] = np.frombuffer(json.dumps([order.holder, *order.names]).encode(), np.uint8)
+        for place, key in enumerate(order.public_keys):
+            site.memory[f"{_KEYS}/{place}"] = key
+
+
+@dataclass(frozen=True)
+class Seals:
+    """Encryption between this site and the others of the run.
+
+    Attributes
+    ----------
+    site : Site
+        This site.
+    private : bytes
+        Its private key.
+    secret : bytes
+        Secret that the sites share; may be empty.
+    holder : str
+        The site that holds the outcome; empty: the fusion center.
+    peers : Mapping[str, bytes]
+        Public key of each site.
+    """
+
+    site: Site
+    private: bytes
+    secret: bytes
+    holder: str
+    peers: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, site: Site) -> Seals:
+        """Read the keys of the run from the site's memory."""
+        memory = site.memory
+        if _PRIVATE not in memory or _NAMES not in memory:
+            raise SiteFault(Fault.STALE_MEMORY, "the keys of the run are not in the memory")
+        holder, *names = json.loads(memory[_NAMES].tobytes())
+        peers = {name: memory[f"{_KEYS}/{place}"].tobytes() for place, name in enumerate(names)}
+        return cls(site, memory[_PRIVATE].tobytes(), shared_secret(site.config), holder, peers)
+
+    def _context(self, sender: str, receiver: str, number: int) -> bytes:
+        # The holder is part of it: sites to which the center names different holders cannot open each other's payloads.
+        return json.dumps([self.site.session, self.site.lane, number, sender, receiver, self.holder]).encode()
+
+    def _peer(self, name: str) -> bytes:
+        if name not in self.peers:
+            raise SiteFault(Fault.MALFORMED_ASK, f"there is no key of {name!r}")
+        return self.peers[name]
+
+    def close(self, payload: Payload, receiver: str) -> Body:
+        """Seal a payload for one site, which opens it in the next round."""
+        context = self._context(self.site.name, receiver, self.site.round)
+        try:
+            body = seal(
+                pack(payload), private=self.private, peer=self._peer(receiver), secret=self.secret, context=context
+            )
+        except SealError as error:
+            raise SiteFault(Fault.BROKEN_SEAL, f"{receiver}: {error}") from error
+        return np.frombuffer(body, np.uint8)
+
+    def open(self, body: Body, sender: str, *allowed: type[Payload]) -> Payload:
+        """Open a payload of one of these classes that another site sealed for this one in the round before."""
+        context = self._context(sender, self.site.name, self.site.round - 1)
+        try:
+            plain = unseal(
+                body.tobytes(), private=self.private, peer=self._peer(sender), secret=self.secret, context=context
+            )
+            return unpack(plain, *allowed)
+        except SealError as error:
+            raise SiteFault(Fault.BROKEN_SEAL, f"{sender}: {error}") from error
+        except PayloadError as error:
+            raise SiteFault(Fault.MALFORMED_ASK, f"{sender}: {error}") from error

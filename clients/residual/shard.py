@@ -128,15 +128,14 @@ def columns_like(
         If a column of the model is missing; else as `columns_of`.
     """
     wanted = tuple(features)
-    column_of = {_feature(name, value): name for name, values in categories.items() for value in values}
+    column_of = {f"{name}={value}": name for name, values in categories.items() for value in values}
     names = list(dict.fromkeys(column_of.get(feature, feature) for feature in wanted))
-    for name in names:
-        if name not in table.columns:
-            raise DataError(
-                f"{table.source}: there is no column {name!r}, which the kept model learned from; it has "
-                f"{quote(table.columns)}",
-                "missing-column",
-            )
+    if absent := [name for name in names if name not in table.columns]:
+        raise DataError(
+            f"{table.source}: there is no column {absent[0]!r}, which the kept model learned from; it has "
+            f"{quote(table.columns)}",
+            "missing-column",
+        )
     columns = _columns(table, config, names, categories, None)
     if columns.features != wanted:
         raise DataError(
@@ -274,10 +273,9 @@ def _names_read(config: tuple[tuple[str, object], ...], _changed: int) -> tuple[
 
 def _may_hold_outcome_alone(table: Table, config: Mapping[str, object]) -> bool:
     """Return whether a site without inputs has a part: it holds the outcome, or held it in the run that predicts."""
-    if setting(config, "from"):
-        return True
     target = setting(config, "target")
-    return bool(target) and target in table.columns and not setting(config, "labels")
+    holds = bool(target) and target in table.columns and not setting(config, "labels")
+    return holds or bool(setting(config, "from"))
 
 
 def _no_column(table: Table, roles: Mapping[str, str]) -> DataError:
@@ -334,26 +332,20 @@ def _columns(
             places, values = _distinct(table.column(name))
             categories_of[name] = categories.get(name) or _most_frequent(table, name, places, values)
             parts.append(_indicators(places, values, categories_of[name]))
-            features += [_feature(name, value) for value in categories_of[name]]
+            features += [f"{name}={value}" for value in categories_of[name]]
         else:
             parts.append(numeric(table, name, allow_missing=False)[:, np.newaxis])
             features.append(name)
-    for name in features:
-        if features.count(name) > 1:
-            raise DataError(
-                f"{table.source}: two inputs would be called {name!r}: a column, and a category of another column; "
-                "rename the column",
-                "bad-shape",
-            )
-    id_column = _id_column(config)
-    entity, kind = entity_names(table, id_column) if id_column else (None, "")
+    if twice := [name for name in features if features.count(name) > 1]:
+        raise DataError(
+            f"{table.source}: two inputs would be called {twice[0]!r}: a column, and a category of another column; "
+            "rename the column",
+            "bad-shape",
+        )
+    entity, kind = entity_names(table, id_column) if (id_column := _id_column(config)) else (None, "")
     x = np.hstack(parts) if parts else np.zeros((table.n, 0))
     y, classes = outcome or (None, ())
     return Columns(x, tuple(features), entity, y, categories_of, kind, classes=classes)
-
-
-def _feature(column: str, category: str) -> str:
-    return f"{column}={category}"
 
 
 def _is_text(table: Table, name: str) -> bool:

@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int64, Shaped
 
 from clients.site import Site
 from numerics.sec.losses import places_are_sound, right_probabilities
 from numerics.sec.mixture import combine, mix
+from numerics.sec.recommendation import first_choice
+from numerics.sec.sharpening import MOST_ROWS, best_power, sharpened, with_right
 from numerics.shared.classes import places_of
 from numerics.shared.classification import (
     SCORES,
@@ -31,7 +33,8 @@ if TYPE_CHECKING:  # importing scikit-learn takes a second, and not every ask ne
 class ForeignPredictions:
     """Predictions of a learner's rows by the models of an ask; of classes, the probabilities of the rows' own classes.
 
-    Of classes, it also keeps all probabilities of the held-out rows for `with_scores`.
+    Of classes, it also keeps all probabilities of the held-out rows for `with_scores`, and returns those of some rows
+    that the models were tried on for `own_power`.
     """
 
     def __init__(
@@ -46,7 +49,9 @@ class ForeignPredictions:
         """Predict the rows that the own model was fitted to."""
         if self._predictors is not None:
             return self._predictors.predict(self._rows.x)
-        return right_probabilities(self._probabilities(self._rows.x), self._own_places[self._rows.y.astype(np.int64)])
+        probabilities = self._probabilities(self._rows.x)
+        self._learned = probabilities[:, self._some_rows]
+        return right_probabilities(probabilities, self._own_places[self._rows.y.astype(np.int64)])
 
     def held_out_rows(self) -> Float64[np.ndarray, "models t"]:
         """Predict the rows that were held out."""
@@ -58,6 +63,20 @@ class ForeignPredictions:
         self._site.memory["probabilities"] = probabilities
         self._site.memory["class_places"] = self._own_places
         return right_probabilities(probabilities, y)[self._usable]
+
+    def learned_rows(self, right: Float64[np.ndarray, "models n"]) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """Return class probabilities of some rows that the own model was fitted to, given those of the rows' classes.
+
+        The own model comes last where it is not among the models; then other classes than the row's are alike.
+        """
+        y = self._own_places[self._rows.y.astype(np.int64)][self._some_rows]
+        probabilities = np.zeros((len(right), len(y), len(self._ask.classes)))
+        probabilities[self._usable] = self._learned
+        return {"learned": with_right(probabilities, y, right[:, self._some_rows]), "learned_places": y}
+
+    @property
+    def _some_rows(self) -> Int64[np.ndarray, "some"]:
+        return np.linspace(0, self._rows.n - 1, min(self._rows.n, MOST_ROWS)).astype(np.int64)
 
     @property
     def _own_places(self) -> Int64[np.ndarray, "own"]:
@@ -83,6 +102,36 @@ def check_class_list(ask: Exchange, rows: RegressionRows) -> None:
         raise SiteFault(Fault.MALFORMED_ASK, "the class list does not fit the models or this site's classes")
 
 
+def own_power(site: Site, weights: Float64[np.ndarray, "models"]) -> Float64[np.ndarray, ""]:
+    """Return the power of the probabilities of a mixture, by rows that its models do not know."""
+    learned = site.memory["learned"]
+    mixed = mix(weights[np.newaxis], learned.reshape(len(learned), -1))[0].reshape(learned.shape[1:])
+    return np.array(best_power(mixed, site.memory["learned_places"]))
+
+
+def sharpened_right(site: Site, rows: RegressionRows, right: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
+    """Apply the own power to the probabilities of the held-out rows' own classes that the personal mixture predicts."""
+    if "power" not in site.memory:
+        return right
+    y = site.memory["class_places"][rows.y_test.astype(np.int64)]
+    mixed = with_right(_personal_mixture(site), y, right)
+    return np.asarray(right_probabilities(sharpened(mixed, float(site.memory["power"]))[np.newaxis], y)[0])
+
+
+def _personal_mixture(site: Site) -> Float64[np.ndarray, "t k"]:
+    """Return the probabilities of the held-out rows by the own weights."""
+    shares, probabilities = site.memory["personal"], site.memory["probabilities"]
+    everyone = np.concatenate([probabilities, _own_probabilities(site)[np.newaxis]])[: len(shares)]
+    return np.asarray(mix(shares[np.newaxis], everyone.reshape(len(everyone), -1))[0].reshape(everyone.shape[1:]))
+
+
+def _own_probabilities(site: Site) -> Float64[np.ndarray, "t k"]:
+    """Return the own model's probabilities of the held-out rows for all classes of the run."""
+    probabilities = np.zeros(site.memory["probabilities"].shape[1:])
+    probabilities[:, site.memory["class_places"]] = site.memory["own_probabilities"]
+    return probabilities
+
+
 def with_scores(ask: Predict, site: Site, rows: RegressionRows, errors: Errors) -> Errors:
     """Add the exact scores of class probabilities on the held-out rows, for whoever may have them."""
     if "probabilities" not in site.memory:
@@ -90,15 +139,12 @@ def with_scores(ask: Predict, site: Site, rows: RegressionRows, errors: Errors) 
     probabilities, places = site.memory["probabilities"], site.memory["class_places"]
     n_models, n_test, k = probabilities.shape
     y = places[rows.y_test.astype(np.int64)]
-    own = site.memory["own_probabilities"]
-    flat, own_flat = probabilities.reshape(n_models, -1), np.zeros((n_test, k))
-    own_flat[:, places] = own
     none = np.zeros((len(ask.combinations), 0))
-    mixed = combine(ask.own, own_flat.ravel(), ask.weights, flat, none, rows.x_test)
+    flat = probabilities.reshape(n_models, -1)
+    mixed = combine(ask.own, _own_probabilities(site).ravel(), ask.weights, flat, none, rows.x_test)
     if "personal" in ask.combinations:
-        shares = site.memory["personal"][np.newaxis]
-        everyone = np.vstack([flat, own_flat.ravel()])[: shares.shape[1]]
-        mixed[ask.combinations.index("personal")] = mix(shares, everyone)[0]
+        power = float(site.memory.get("power", np.ones(())))
+        mixed[ask.combinations.index("personal")] = sharpened(_personal_mixture(site), power).ravel()
     scores = np.full((len(ask.combinations), len(SCORES)), -1.0)
     thresholds = np.full(len(ask.combinations), np.nan)
     for place, each in enumerate(mixed.reshape(-1, n_test, k)):
@@ -107,12 +153,13 @@ def with_scores(ask: Predict, site: Site, rows: RegressionRows, errors: Errors) 
             scores[place] = [values[name].value if np.isfinite(values[name].value) else -1.0 for name in SCORES]
             thresholds[place] = best_threshold(each, y) if k == 2 else np.nan
     site.memory["thresholds"] = thresholds
-    cluster = mixed[ask.combinations.index("cluster") if "cluster" in ask.combinations else 0].reshape(n_test, k)
-    if not np.isfinite(cluster).all():
+    first = first_choice([way for way, usable in zip(ask.combinations, errors.finite, strict=True) if usable])
+    if not first:
         return replace(errors, scores=scores)
+    predicted = mixed[ask.combinations.index(first)].reshape(n_test, k)
     return replace(
         errors,
         scores=scores,
-        confusion=confusion(y, predicted_classes(cluster), k),
-        reliability=np.stack(reliability(cluster, y)),
+        confusion=confusion(y, predicted_classes(predicted), k),
+        reliability=np.stack(reliability(predicted, y)),
     )

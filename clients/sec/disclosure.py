@@ -105,19 +105,22 @@ class Disclosure:
     def deviations(
         self,
         predictions: Float64[np.ndarray, "models n"],
-        other: Float64[np.ndarray, "n"],
+        other: int,
         y: Float64[np.ndarray, "n"],
         questions: Sequence[object],
         answers: int,
     ) -> Float64[np.ndarray, "models"]:
         """Return standard errors of differences as they leave the site (`numerics.sec.disclosure.guarded_deviations`).
 
-        The predictions come from `supported`; `questions` and `answers` are as in `errors`.
+        They are differences to the prediction in place `other`, whose question belongs to each of the questions: else
+        two runs could compare with two predictions under the same noise. The predictions come from `supported`;
+        `questions` and `answers` are as in `errors`.
         """
-        if not self.floor:
-            return guarded_deviations(predictions, other, y, np.zeros(len(predictions)), self.loss)
-        _, noise = self._draws([("deviation", each) for each in questions], len(y), answers)
-        return rounded(guarded_deviations(predictions, other, y, noise, self.loss), DIGITS)
+        noise = np.zeros(len(predictions))
+        if self.floor:
+            _, noise = self._draws([("deviation", each, questions[other]) for each in questions], len(y), answers)
+        deviations = guarded_deviations(predictions, predictions[other], y, noise, self.loss)
+        return rounded(deviations, DIGITS) if self.floor else deviations
 
     def noise(self, n_rows: int, n_answers: int, *, supported: bool = False) -> float:
         """Return `protocols.sec.payloads.Losses.noise`."""

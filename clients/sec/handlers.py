@@ -10,19 +10,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Bool, Float64, UInt8
+from jaxtyping import Bool, Float64, Shaped, UInt8
 
 from clients.dispatch import answers
 from clients.logged_fault import LoggedFault
-from clients.sec.classes import ForeignPredictions, check_class_list, with_scores
+from clients.sec.classes import ForeignPredictions, check_class_list, own_power, sharpened_right, with_scores
 from clients.sec.disclosure import Disclosure, commit_to
 from clients.sec.model_store import remove_results, save_models, save_result, senders_of
 from clients.sec.rows import fit_settings, learner_rows
 from clients.sec.shard import FEWEST_HELD_OUT, MOST_ROWS
 from clients.site import Site
-from numerics.sec.losses import Loss, mixture_weights
+from numerics.sec.losses import Loss, mixture_weights, right_probabilities
 from numerics.sec.mixture import combine, mix
 from numerics.sec.personal_weights import personal_weights, residual_factor
+from numerics.sec.recommendation import first_choice
 from numerics.shared.candidates import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from numerics.shared.regression_rows import RegressionRows
 from numerics.shared.threads import single_threaded
@@ -157,28 +158,30 @@ def evaluate_models(ask: Exchange, site: Site) -> Losses:
             others[usable] = disclosure.supported(of_all, _own(site, rows), sent)
             site.memory["others"] = others[:, rows.n :]
             site.memory["senders"] = np.frombuffer("\n".join(ask.learners).encode(), np.uint8)
-            site.memory.update(_stacking(ask, site, rows, others[:, : rows.n]))
+            site.memory.update(_stacking(ask, site, rows, others[:, : rows.n], predict))
     save_models(site, {ask.learners[i]: ask.models[i] for i in usable if ask.learners[i] != site.name})
     finite = losses <= LARGEST_ERROR
     return Losses(np.where(finite, losses, 0.0), finite, disclosure.noise(rows.n, len(sent)))
 
 
 def _stacking(
-    ask: Exchange, site: Site, rows: RegressionRows, others: Float64[np.ndarray, "models n"]
-) -> dict[str, Float64[np.ndarray, "..."]]:
+    ask: Exchange,
+    site: Site,
+    rows: RegressionRows,
+    others: Float64[np.ndarray, "models n"],
+    predict: ForeignPredictions,
+) -> dict[str, Shaped[np.ndarray, "..."]]:
     """Return what the own weight of every model of the ask, and of the own model, is computed from.
 
     The own model is the last one if it is not among them. It counts by what it predicts of rows that were left out of
-    its fit; where that is not known (`sec.reference`), there is nothing. Of classes, these are the weights.
+    its fit; where that is not known (`sec.reference`), there is nothing.
     """
+    if "left_out" not in site.memory:
+        return {}
     own = ask.learners.index(site.name) if site.name in ask.learners else len(others)
     predictions = np.vstack([others, np.full(rows.n, np.nan)])
-    if "left_out" not in site.memory:
-        return {"personal": np.asarray(np.arange(len(predictions)) == own, np.float64)} if rows.classes else {}
     predictions[own] = site.memory["left_out"]
-    if rows.classes:
-        return {"personal": mixture_weights(predictions)}
-    return {"factor": residual_factor(predictions, rows.y)}
+    return predict.learned_rows(predictions) if rows.classes else {"factor": residual_factor(predictions, rows.y)}
 
 
 def _fitted(site: Site, rows: RegressionRows) -> Float64[np.ndarray, "n"]:
@@ -253,18 +256,25 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
     rows = learner_rows(site, ask.standardize)
     if rows.classes and (ask.coefficients.shape[1] or ask.models):
         raise SiteFault(Fault.MALFORMED_ASK, "classes have no pooled regression, and no model of pooled rows")
-    if "personal" in ask.combinations and not rows.classes:
-        site.memory["personal"] = _personal_weights(ask, site, rows.n)
+    if "personal" in ask.combinations:
+        weights = site.memory["personal"] = _personal_weights(ask, site, rows.n)
+        if "learned" in site.memory:
+            site.memory["power"] = own_power(site, weights)
     n_test = len(rows.y_test) if len(rows.persons_test) >= site.policy.at_least(FEWEST_HELD_OUT) else 0
     answer = exact = _no_errors(len(ask.combinations))
     if n_test:
         disclosure = Disclosure.of(site, rows)
         with single_threaded():
             combined = _combine(ask, site, rows, disclosure)
+            # The own power is in no answer that is guarded: models can be made by which it follows from a single row.
+            guarded = _errors(ask, site, rows, combined, disclosure) if disclosure.floor else None
+            if rows.classes and "personal" in ask.combinations:
+                place = ask.combinations.index("personal")
+                combined[place] = sharpened_right(site, rows, combined[place])
             exact = _errors(ask, site, rows, combined, Disclosure.of_trusted_center(disclosure.loss))
             if rows.classes:
                 exact = with_scores(ask, site, rows, exact)
-            answer = _errors(ask, site, rows, combined, disclosure) if disclosure.floor else exact
+            answer = guarded or exact
     save_result(ask, site, rows.features, exact)
     for name in list(site.memory):
         del site.memory[name]  # the conversation ends here, and a table has hundreds of lanes
@@ -282,6 +292,9 @@ def _personal_weights(ask: Predict, site: Site, n: int) -> Float64[np.ndarray, "
         cluster[-1] = shares.get(site.name, 0.0)
     if "factor" in site.memory:
         return personal_weights(site.memory["factor"], cluster, n)
+    if "learned" in site.memory:
+        right = right_probabilities(site.memory["learned"], site.memory["learned_places"])
+        return mixture_weights(right, cluster)
     if not cluster.any():
         cluster[senders.index(site.name) if site.name in senders else -1] = 1.0
     return np.asarray(cluster / cluster.sum())
@@ -319,11 +332,12 @@ def _errors(
     """Compute the errors of the combinations, and their standard errors, by rules of disclosure."""
     questions, y = _questions(ask), rows.y_test
     errors = disclosure.errors(combined, site.memory["own"], y, questions, supported=True, answers=2)
-    other = combined[ask.combinations.index("cluster") if "cluster" in ask.combinations else 0]
-    deviations = disclosure.deviations(combined, other, y, questions, answers=2)
-    finite = (errors <= LARGEST_ERROR) & (deviations <= LARGEST_ERROR)
+    finite = errors <= LARGEST_ERROR
+    first = first_choice([name for name, usable in zip(ask.combinations, finite, strict=True) if usable])
+    deviations = disclosure.deviations(combined, ask.combinations.index(first) if first else 0, y, questions, answers=2)
     noise = disclosure.noise(len(y), 2 * len(questions), supported=True)
-    return Errors(len(y), np.where(finite, errors, 0.0), finite, np.where(finite, deviations, 0.0), noise)
+    deviations = np.where(finite, np.minimum(deviations, LARGEST_ERROR), 0.0)
+    return Errors(len(y), np.where(finite, errors, 0.0), finite, deviations, noise)
 
 
 def _check_combinations(ask: Predict) -> None:
@@ -385,9 +399,7 @@ def _combine(
         if "personal" not in site.memory:
             raise SiteFault(Fault.STALE_MEMORY, "the personal weights are not in the memory")
         shares = site.memory["personal"][np.newaxis]
-        combined[ask.combinations.index("personal")] = combine(
-            np.array([0.0]), own, shares, np.vstack([others, own])[: shares.shape[1]], np.zeros((1, 0)), rows.x_test
-        )[0]
+        combined[ask.combinations.index("personal")] = mix(shares, np.vstack([others, own])[: shares.shape[1]])[0]
     pooled = (_total(ask) == 0) & ~_personal(ask)
     if pooled.any() and disclosure.floor:
         coefficients, x = ask.coefficients[pooled], np.vstack([rows.x, rows.x_test])

@@ -60,9 +60,9 @@ def save_result(ask: Predict, site: Site, features: Sequence[str], errors: Error
     ``collaborators.csv`` has the members of the cluster, with the weight of each in eq. (5), and which of them are
     counted by one model of their pooled rows, ``pooled.skops``, if there is one; ``pooled.csv`` the coefficients of the
     cluster's pooled regression, if there is one; ``personal.csv`` the learners of the personal mixture with their
-    weights; ``answers.csv`` the errors of all on the rows that the learner held out, without the noise of what leaves,
-    and which is recommended; ``medians.csv`` what empty cells were filled with. The saved models of all other learners
-    are removed.
+    weights, and of classes the power of the probabilities; ``answers.csv`` the errors of all on the rows that the
+    learner held out, without the noise of what leaves, and which is recommended; ``medians.csv`` what empty cells were
+    filled with. The saved models of all other learners are removed.
     """
     if "." in site.lane:  # a cell of a table: its site takes part in many lanes at once
         return
@@ -95,16 +95,21 @@ def _save_personal_weights(ask: Predict, site: Site) -> list[str]:
     weights = site.memory["personal"]
     names = [*senders_of(site), site.name]
     chosen = [(name, weight) for name, weight in zip(names, weights.tolist(), strict=True) if weight > 0]
-    _write_table(
-        site,
-        "personal.csv",
-        {"learner": [name for name, _ in chosen], "weight": np.array([weight for _, weight in chosen])},
-    )
+    table: dict[str, Column] = {
+        "learner": [name for name, _ in chosen],
+        "weight": np.array([weight for _, weight in chosen]),
+    }
+    if "class_places" in site.memory:
+        table["power"] = np.full(len(chosen), float(site.memory.get("power", np.ones(()))))
+    _write_table(site, "personal.csv", table)
     return [name for name, _ in chosen]
 
 
 def _save_answers(ask: Predict, site: Site, errors: Errors) -> None:
-    """Write the errors of all combinations but the true one, and which is recommended."""
+    """Write the errors of all combinations but the true one, and which is recommended.
+
+    The standard errors are those of `protocols.sec.payloads.Errors.deviations`: the way they compare with has 0.
+    """
     if not errors.n_test or "cluster" not in ask.combinations:
         return
     places = [place for place, name in enumerate(ask.combinations) if name != "oracle"]
@@ -130,7 +135,7 @@ def _save_answers(ask: Predict, site: Site, errors: Errors) -> None:
         {
             "prediction": names,
             "log_loss" if scores else "mean_squared_error": values,
-            "standard_error_of_difference_to_cluster": errors.deviations[places],
+            "standard_error_of_difference": errors.deviations[places],
             **scores,
             "recommended": ["yes" if name == best else "" for name in names],
         },

@@ -1,8 +1,8 @@
-"""Attacks on BC3E in the row distribution: sums over instances, round after round, are the joint counts of all labels.
+"""Attacks on BC3E in the row distribution: sums of several rounds determine the joint counts of all labels.
 
-What an instance adds to a round's sums follows from its labels: its votes by class and its cluster in each clustering.
-So the sums of some rounds are linear equations in the numbers of instances of each combination of labels. So are the
-numbers of right decisions of several runs in those of each combination with each known class.
+An instance's part of a round's sums follows from its labels: its votes by class and its cluster in each clustering. So
+the sums are linear equations in the numbers of instances of each combination of labels. In the same way, the numbers of
+correct decisions in several runs are equations in the numbers of each combination with each known class.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BITS, _TOLERANCE, _SWEEPS = 30, 1e-8, 500
 _ASKS = 10
 _MOST_COMBINATIONS = 4000
 _CLOSE = 0.1
-"""Distance from a whole number up to which a solved count is claimed."""
+"""Largest distance of a claimed count from a whole number."""
 _NO_PART = "the site takes no part, or has too many combinations of labels"
 
 
@@ -56,7 +56,7 @@ def _all(shard: Ensemble) -> list[np.ndarray]:
 
 @dataclass
 class _Center:
-    """A fusion center in its run with the site, and what an instance of each combination of labels adds to its sums."""
+    """A fusion center in its run with the site, and its equations."""
 
     site: AttackedSite
     holdings: Holdings
@@ -87,7 +87,7 @@ class _Center:
     def ask(
         self, step: int, alpha: Float64[np.ndarray, "k"], betas: list[Float64[np.ndarray, "k _"]]
     ) -> Statistics | None:
-        """Ask for the sums of a round, and write down the equations."""
+        """Ask for the sums of a round, and add the equations."""
         names = self.holdings.clusterings
         answer = self.site.ask(
             EStep(step, True, 0, np.zeros(0), alpha, names, tuple(betas), _BITS, _TOLERANCE, _SWEEPS, 0.0)
@@ -103,7 +103,7 @@ class _Center:
     def _added(
         self, place: int, alpha: Float64[np.ndarray, "k"], tables: Mapping[str, Float64[np.ndarray, "k _"]]
     ) -> Float64[np.ndarray, "e"]:
-        """Return what one instance of a combination of labels adds to the sums."""
+        """Return the part of one instance of each combination of labels in the sums."""
         voters, labels = self._labels(np.array([place]))
         if place == len(self.gammas):
             start = cold_start(voters, labels, 1, self.k, _BITS)

@@ -1,7 +1,8 @@
 """Attacks on fair clustering from coresets: crafted assignments and prices; summaries and sums that differ by a row.
 
-A site's points are exact means, and their movement an exact sum. So the center knows what all rows cost at one center.
-If one row goes to another, the cost of all tells where it lies. `Assign` told costs once; only `Settle` does now.
+A site's points are exact means, and their movement is an exact sum. So the fusion center knows the cost of all rows at
+one cluster center. If a single row goes to another one, the exact cost reveals where the row lies. Only `Settle`
+answers with exact costs.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ from protocols.coreset.payloads import (
 
 _WHOLE = Construction(size=100_000, construction="bico", projection=0, min_weight=1, scaled=True)
 _FAR = 20.0
-"""Distance of a center that a row is sent to, in ranges of the columns."""
+"""Distance of the center to which a row is sent, in ranges of the columns."""
 _DEAR = 1e6
-"""Price of a center that no row goes to by itself, in squared ranges."""
+"""Price of a center that keeps all rows away, in squared ranges."""
 _TILT = 1e-2
-"""Angle between the directions in which a row is read; it is the last of its group in all of them."""
+"""Angle between the directions in which a row is read; the row must be the last of its group in all of them."""
 _FEWEST, _MOST = 8, 120
-"""Fewest and most locations of the points that are compared."""
+"""Fewest and most locations of the compared points."""
 _SAME = 1e-12
-"""Share of a column's range up to which two points are the same."""
+"""Largest difference of equal points, as a share of a column's range."""
 _EXACT = 1e-6
-"""Share of a column's range by which a number that was read may be off."""
+"""Largest error of a read number, as a share of a column's range."""
 _THREE_DIGITS = 0.005
 """Largest relative error of a number of three digits."""
 _TABLES = 50
-"""Tables of prices that are asked for in a run."""
+"""Tables of prices in a run."""
 _AT_ONCE = 3
 """Tables of prices in an ask whose sums are compared."""
 _MOST_TABLES = 120
@@ -67,7 +68,7 @@ def _spans(site: AttackedSite) -> Float64[np.ndarray, "d"]:
 
 
 def _claims(rows: Sequence[Float64[np.ndarray, "d"]], span: Float64[np.ndarray, "d"], *notes: str) -> Claims:
-    """Claim that each of these is one of the rows."""
+    """Claim that each of these points is a row."""
     return Claims.points(np.array(rows), _EXACT * span, notes) if len(rows) else Claims.none(len(span), *notes)
 
 
@@ -152,7 +153,7 @@ def _differences(
     ranges: Float64[np.ndarray, "2 d"],
     span: Float64[np.ndarray, "d"],
 ) -> Float64[np.ndarray, "c d"]:
-    """Return the differences of all sums of a group that may differ by a single row."""
+    """Return the differences of all pairs of a group's sums that may differ by a single row."""
     by_rows: dict[tuple[object, object], list[Float64[np.ndarray, "d"]]] = {}
     for (group, weight, *_), total in sums.items():
         by_rows.setdefault((group, weight), []).append(total)
@@ -167,7 +168,7 @@ def _differences(
 
 
 def _repeated(rows: Float64[np.ndarray, "c d"], span: Float64[np.ndarray, "d"]) -> Float64[np.ndarray, "r d"]:
-    """Return the rows that come up more than once: two wrong differences hardly agree."""
+    """Return the rows that occur more than once, since two wrong differences hardly agree."""
     _, index, counts = np.unique(np.round(rows / span / _EXACT), axis=0, return_index=True, return_counts=True)
     return np.asarray(rows[index[counts > 1]])
 

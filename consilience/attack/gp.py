@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -23,17 +23,17 @@ from protocols.gp.settings import FEWEST_NEAREST
 
 _MAX_ROWS, _LANDMARKS = 20_000, 32
 _STARTS, _STEPS, _NEAREST_STARTS = 4000, 4, 1000
-"""Number of starting points, and of steps from each toward a row; of points where nearest rows predict."""
+"""Number of starting points and of steps from each toward a row; number of starting points with nearest rows."""
 _IRRELEVANT = 50.0
-"""From this length on an input does not matter."""
+"""Length from which on an input does not matter."""
 _TOLERANCE = 0.0045
 """Half the width of a claim, as a share of a column's range."""
 _SHORTEST, _LONGEST = 1e-3, 1e4
 """Bounds of a length at a site."""
 _SLICE, _SURE = 0.006, 0.97
-"""Length in the column of a slice, and share of the variance from which its answer is about one row."""
+"""Length of a slice in its column, and smallest explained share of the variance in an answer about one row."""
 _RARE = 4
-"""Most rows of a value whose outputs `likelihoods` looks for."""
+"""Most rows that may share a value for `likelihoods` to look for their outputs."""
 
 
 def true_rows(shard: Measurements) -> Float64[np.ndarray, "n q"]:
@@ -42,7 +42,7 @@ def true_rows(shard: Measurements) -> Float64[np.ndarray, "n q"]:
 
 
 def _as_classes(moments: Moments) -> dict[str, Any]:
-    """Return what an ask says of the site's classes; nothing of amounts."""
+    """Return the fields of an ask about classes; empty for amounts."""
     if not moments.classes:
         return {}
     units = _latent(moments)
@@ -54,7 +54,7 @@ def _latent(moments: Moments) -> LatentUnits:
 
 
 class _Center:
-    """A fusion center that predicts with hyperparameters of its choice, from the moments that the site has sent.
+    """A fusion center that predicts with hyperparameters of its choice, given the site's moments.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class _Center:
     starts : int
         Number of starting points.
     joint : bool
-        Whether the site is asked about the landmarks, too.
+        Whether to ask about the landmarks, too.
     """
 
     def __init__(self, site: AttackedSite, nearest: int = 0, starts: int = _STARTS, *, joint: bool = False) -> None:
@@ -127,17 +127,17 @@ class _Center:
             return None
         k = len(self.moments.classes) or 1
         self.classes = answer.mean[0].reshape(-1, k).argmax(axis=1).astype(np.float64)
-        # Of the outputs of several classes the first one tells where the rows are.
+        # The output of the first class suffices to tell where the rows are.
         first = {each.name: tuple(array[::k] for array in getattr(answer, each.name)) for each in fields(Predictions)}
         return Predictions(**first)
 
     def outputs(self, mean: Float64[np.ndarray, "q"], known: Bool[np.ndarray, "q"]) -> Float64[np.ndarray, "q"]:
-        """Return outputs with this mean at the points of `known`, in the data's units; of classes the likeliest."""
+        """Return the outputs of these means at the points of `known`, in the data's units; of classes the likeliest."""
         assert self.moments is not None  # noqa: S101 - every caller has checked them
         return self.classes[known] if self.moments.classes else mean * self.units.y_scale + self.units.y_mean
 
     def steps(self, answer: Predictions, known: Bool[np.ndarray, "q"]) -> Float64[np.ndarray, "k d"]:
-        """Return where the nearest row lies from each point of `known`, if one row alone explains the answer.
+        """Return the offset of the nearest row from each point of `known`, if one row alone explains the answer.
 
         The covariances of the prediction with the function at the landmarks o are then in proportion to the kernel at
         that row: their logarithms are linear in o.
@@ -159,7 +159,7 @@ class _Center:
     def look_around(
         self, answer: Predictions, points: Float64[np.ndarray, "q d"]
     ) -> tuple[Float64[np.ndarray, "q d"], Float64[np.ndarray, "q"], Bool[np.ndarray, "q"]]:
-        """Return the landmark of each point about which the site's rows say most, the mean there, and if it is much."""
+        """Return each point's best explained landmark, the mean there, and whether a row is likely nearby."""
         share = answer.explained[0] / self.prior
         places = np.concatenate(
             [(self.to_point / self.prior)[:, np.newaxis], self.factor / np.sqrt(self.prior)], axis=1
@@ -179,37 +179,33 @@ class _Center:
 
 def _read(center: _Center) -> Claims:
     """Go from random points to the nearest rows, and claim those where most paths end."""
-    moments, ranges = center.moments, center.site.ranges
+    moments, d = center.moments, len(center.lengths)
     assert moments is not None  # noqa: S101 - every caller has checked it
-    d = len(center.lengths)
     unit = center.units.scale
     covariance = moments.covariances[0] / np.outer(unit, unit)
     points = np.random.default_rng(1).multivariate_normal(np.zeros(d), covariance, center.starts, check_valid="ignore")
     outputs = np.zeros(len(points))
     for step in range(_STEPS):
         answer = center.predict(points)
-        if answer is None:
-            return Claims.none(d + 1, f"points asked: {center.n_points}")
-        known = answer.explained[0] > 0
-        if not known.any():
-            return Claims.none(d + 1, f"points asked: {center.n_points}")
+        known = np.zeros(0, bool) if answer is None else answer.explained[0] > 0
+        if answer is None or not known.any():
+            return _claims(center, np.zeros((0, d + 1)))
         # At a row alone, the mean is its output, shrunk by the noise.
         outputs = center.outputs(answer.mean[0][known] * (center.prior + center.noise) / center.prior, known)
         points = points[known] + (center.steps(answer, known) if step < _STEPS - 1 else 0.0)
-    rows = np.column_stack([points * unit + center.units.mean, outputs])
-    claims = Claims.points(_select_agreed(rows, ranges, int(moments.counts[0])), _TOLERANCE * np.ptp(ranges, axis=0))
-    return replace(claims, notes=[f"points asked: {center.n_points}"])
+    return _claims(center, np.column_stack([points * unit + center.units.mean, outputs]))
 
 
-def _select_agreed(
-    rows: Float64[np.ndarray, "guesses q"], ranges: Float64[np.ndarray, "2 q"], most: int
-) -> Float64[np.ndarray, "claims q"]:
-    """Return at most `most` guesses: those with the most other guesses nearby."""
-    if not len(rows):
-        return rows
-    cell = np.round(rows / np.maximum(2 * _TOLERANCE * np.ptp(ranges, axis=0), 1e-300)).astype(np.int64)
+def _claims(center: _Center, guesses: Float64[np.ndarray, "guesses q"]) -> Claims:
+    """Claim the guesses with the most other guesses nearby, at most as many as the site has rows."""
+    assert center.moments is not None  # noqa: S101 - every caller has checked them
+    notes, tolerance = [f"points asked: {center.n_points}"], _TOLERANCE * np.ptp(center.site.ranges, axis=0)
+    if not len(guesses):
+        return Claims.none(len(tolerance), *notes)
+    cell = np.round(guesses / np.maximum(2 * tolerance, 1e-300)).astype(np.int64)
     _, first, counts = np.unique(cell, axis=0, return_index=True, return_counts=True)
-    return rows[first[np.argsort(-counts, kind="stable")[:most]]]
+    agreed = first[np.argsort(-counts, kind="stable")[: int(center.moments.counts[0])]]
+    return Claims.points(guesses[agreed], tolerance, notes)
 
 
 # -- attacks ----------------------------------------------------------------------------------------------------------
@@ -226,12 +222,12 @@ def isolation(site: AttackedSite) -> Claims:
 
 def plausible(site: AttackedSite) -> Claims:
     """A third of the site's own best lengths and noise: hyperparameters that look like honest ones."""
-    center = _Center(site)
-    return _third(center) if center.moments else Claims.none(site.ranges.shape[1], "the site takes no part")
+    return _third(_Center(site))
 
 
 def _third(center: _Center) -> Claims:
-    assert center.moments is not None  # noqa: S101 - every caller has checked them
+    if center.moments is None:
+        return Claims.none(center.site.ranges.shape[1], "the site takes no part")
     *lengths, scale, sigma = np.exp(center.moments.theta)
     center.set_model(np.clip(np.array(lengths) * 0.3, 2e-3, 9e3), float(scale), max(float(sigma) / 3, 1e-3))
     return _read(center)
@@ -254,21 +250,16 @@ def surroundings(site: AttackedSite) -> Claims:
         outputs = center.outputs(means, np.ones(len(points), bool))
         answers = np.column_stack([points * unit + center.units.mean, outputs])
         rows = np.concatenate([rows, answers[much]])
-    if not len(rows):
-        return Claims.none(d + 1, f"points asked: {center.n_points}")
-    most = int(center.moments.counts[0])
-    claims = Claims.points(_select_agreed(rows, site.ranges, most), _TOLERANCE * np.ptp(site.ranges, axis=0))
-    return replace(claims, notes=[f"points asked: {center.n_points}"])
+    return _claims(center, rows)
 
 
 def neighbors(site: AttackedSite) -> Claims:
     """As `plausible`, of the fewest nearest rows that a site predicts from."""
-    center = _Center(site, FEWEST_NEAREST, _NEAREST_STARTS)
-    return _third(center) if center.moments else Claims.none(site.ranges.shape[1], "the site takes no part")
+    return _third(_Center(site, FEWEST_NEAREST, _NEAREST_STARTS))
 
 
 def likelihoods(site: AttackedSite) -> Claims:
-    """The likelihood of lengths of nothing in a column of two values tells the sum of the outputs of the rarer value.
+    """The likelihood of tiny lengths in a column of two values reveals the sum of the outputs of the rarer value.
 
     Where one row has it, the covariances tell its other inputs.
     """
@@ -327,8 +318,8 @@ def _outputs_of_value(site: AttackedSite, moments: Moments, column: int, n_rare:
 def _classes_of_value(site: AttackedSite, moments: Moments, column: int, n_rare: int) -> float | None:
     """Return the sum of the places of the classes of the rows with the rarer value; None if the site refuses.
 
-    Of all classes that these rows can have, the likelihood of one set only is the site's. Nothing else counts of the
-    other rows than how many have which class.
+    Only one combination of classes of these rows has the site's likelihood. Of the other rows, only the number of each
+    class matters.
     """
     answer = _ask_likelihood(site, moments, column, np.ones(1), {"y_mean": 0.0} | _as_classes(moments))
     if answer is None:
@@ -375,7 +366,7 @@ def _ask_likelihood(
 
 
 def slices(site: AttackedSite) -> Claims:
-    """Short lengths in one column and none that matter in the others: rows next to each other there are read alone."""
+    """Short lengths in one column, the others irrelevant: a row without neighbors in this column is read alone."""
     n_columns = site.ranges.shape[1]
     boxes, n_points, run = [], 0, 0
     while (center := _Center(site)).moments is not None:
@@ -425,7 +416,7 @@ def _slice(center: _Center, column: int, part: int) -> list[tuple[float, float]]
 
 
 def _boxes(boxes: list[Float64[np.ndarray, "q"]], site: AttackedSite, notes: list[str]) -> Claims:
-    """Claim that one row lies in each box: at these values, anywhere in the columns where there is none."""
+    """Claim that one row lies in each box: at these values, anywhere in the columns whose value is missing."""
     rows = np.unique(np.array(boxes).reshape(-1, site.ranges.shape[1]), axis=0)
     tolerance = _TOLERANCE * np.ptp(site.ranges, axis=0)
     ends = [np.where(np.isnan(rows), sign * np.inf, rows + sign * tolerance) for sign in (-1, 1)]

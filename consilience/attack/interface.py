@@ -2,12 +2,12 @@
 
 ``ATTACKS``
     A mapping from a name to an attack: a function that takes an `AttackedSite` (consilience/attack/site.py) and
-    returns `Claims`. The first line of its docstring says what it does. `consilience.attack.playing` calls each with a
-    fresh site on the same data. An attack learns of the site only by asking it, as a fusion center does.
+    returns `Claims`. The first line of its docstring describes it. `consilience.attack.playing` calls each with a fresh
+    site on the same data. An attack knows only the site's answers and the range of each column, which is often common
+    knowledge.
 ``true_rows(shard) -> ndarray``
-    ``(n, q)`` the site's true rows, from what the protocol's ``open_shard`` returns: every value that the attacks claim
-    to know. `playing` compares the claims with them. An attack is given only the range of each column, which is often
-    common knowledge.
+    ``(n, q)`` the site's true rows, from the shard of ``open_shard``: every value that the attacks claim to know.
+    `playing` compares the claims with them.
 """
 
 from __future__ import annotations

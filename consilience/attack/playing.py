@@ -22,7 +22,7 @@ from protocols import registry
 from protocols.settings import RunSettings
 
 EXACT = 0.01
-"""A row is known if it is alone in a box that is no wider than this share of each column's range."""
+"""Largest width of the box of a known row, as a share of each column's range."""
 _CLAIMS_AT_ONCE = 256
 
 
@@ -33,19 +33,20 @@ class Outcome:
     Attributes
     ----------
     name, description : str
-        Of the attack.
+        Name and description of the attack.
     n_rows : int
-        Rows of the site.
+        Number of rows of the site.
     rows_out : int
-        Different rows that the center knows: a claim of one row is true, and narrower than `EXACT` in every column.
+        Number of different rows that the center knows: by true claims of one row, narrower than `EXACT` in every
+        column.
     groups_out : int
-        True claims of 1 to `min_rows` - 1 rows, minus the wrong ones: guessing gains nothing.
+        Number of true claims of 1 to `min_rows` - 1 rows minus that of wrong ones, so that guessing gains nothing.
     n_claims, n_true : int
-        Claims of 1 to `min_rows` - 1 rows, and how many of them are true.
+        Numbers of all and of true claims of 1 to `min_rows` - 1 rows.
     min_rows : int
-        Rows that must stand behind a statistic, by the policy.
+        Fewest rows behind a statistic, by the policy.
     n_asks, n_runs : int
-        Asks and runs that it took.
+        Numbers of asks and runs.
     faults : Mapping[str, int]
         Refusals by their codes.
     notes : list of str
@@ -101,22 +102,22 @@ def play(
     Parameters
     ----------
     protocol : str
-        Its name.
+        Name of the protocol.
     data : Path
         The site's data file.
     policy : Path or None
         The site's policy file; None: the default policy.
     settings : Mapping
-        Keys of the run's and of the node's own configuration; those that name columns belong to the node.
+        Keys of the run's and of the node's own configuration; keys that name columns go to the node.
     most_runs : int
-        Runs that the center may start in an attack.
+        Largest number of runs of an attack.
     only : str
         Name of the one attack to play; empty: all.
 
     Raises
     ------
     ConfigError
-        If the protocol has no attacks, or not this one.
+        If the protocol has no attacks, or none of this name.
     DataError, PolicyError
         If the data or the policy cannot be used.
     """

@@ -3,12 +3,12 @@
 A fusion center orders a site's rows, names the agents' method and sends the targets. An honest center sends outcome and
 residuals. A lying one sends many columns of noise, and the fits reveal the site's columns:
 
-- A path of least angle regression that ends after its first step fits ``a + b x_j`` with the one column j that goes
-  best with the target. Of enough targets every column is the best one for some.
-- A tree of depth 1 splits the rows at one value of one column. Many splits of a column order the rows by its values.
-- A site that allows bins sends the rows' order itself, to one of 64 bins; runs with other rows must not refine it.
-- A site that holds classes reports log losses of rows that the center picks. Before the first step they say how many of
-  these rows have each class; where all have the same, that of each.
+- A path of least angle regression that ends after its first step fits ``a + b x_j`` with the column j that fits the
+  target best. With enough targets, every column is the best one for some.
+- A tree of depth 1 splits the rows at one value of one column. Many splits of a column order the rows by value.
+- A site that allows bins sends the rows' order, to within one of 64 bins; runs with other rows must not refine it.
+- A site that holds classes reports log losses of rows that the center chooses. Before the first step they determine the
+  number of these rows in each class; if all have the same class, that of each row.
 """
 
 from __future__ import annotations

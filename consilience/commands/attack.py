@@ -1,4 +1,4 @@
-"""``consilience attack``: what a fusion center that lies could read of a site's rows."""
+"""``consilience attack``: the rows of a site that a lying fusion center could read."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""``consilience budget``: what a site has answered about its data over all runs, and what is left."""
+"""``consilience budget``: the amounts that a site has answered about its data over all runs, and their limits."""
 
 from pathlib import Path
 from typing import Annotated

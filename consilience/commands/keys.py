@@ -1,4 +1,4 @@
-"""``consilience keys`` and ``consilience init``: what a run may set, on the terminal and in a file."""
+"""``consilience keys`` and ``consilience init``: the keys of a run, on the terminal and in a file."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``consilience predict``: new rows, by what the fusion center holds of a run."""
+"""``consilience predict``: predictions of new rows with the fusion center's result of a run."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""``consilience show``, ``compare`` and ``ledger``: what is done with the results of finished runs."""
+"""``consilience show``, ``compare`` and ``ledger``: results of finished runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -31,7 +31,7 @@ def show(
 
 
 def print_results(results_dir: Path, *, as_json: bool = False) -> None:
-    """Print what a run has found, as a table with the paths of its results, or as its ``report.json``.
+    """Print the results of a run, as a table with their paths, or as its ``report.json``.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def print_results(results_dir: Path, *, as_json: bool = False) -> None:
 
 
 def open_in_browser(results_dir: Path) -> None:
-    """Open a run's page in the browser; where there is no page or no browser, say so."""
+    """Open a run's page in the browser, or print that there is no page or no browser."""
     import webbrowser
 
     page = results_dir.expanduser().absolute() / "report.html"

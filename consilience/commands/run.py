@@ -28,7 +28,7 @@ _KEPT_LINES = 40  # of a failed quiet run's log
 
 
 class Engine(StrEnum):
-    """What runs the ServerApp and the sites."""
+    """The engine that runs the ServerApp and the sites."""
 
     LOCAL = "local"
     FLOWER = "flower"
@@ -63,7 +63,7 @@ def run(
     workers: Annotated[
         int | None,
         typer.Option(
-            min=1, help="With --engine local: spread the sites over so many processes; default: none, in line."
+            min=1, help="With --engine local: number of processes that share the sites; default: none, in line."
         ),
     ] = None,
     superlink_port: Annotated[
@@ -139,7 +139,7 @@ def _progress(quiet: bool, lines: deque[str], console: Console, waiting: str) ->
 
 
 def how_to_resume(request: RunRequest, run_id: str) -> str:
-    """Say how an interrupted run is resumed, or where its results are; nothing if it has left neither."""
+    """Return how to resume an interrupted run, or where its results are; empty if it has left neither."""
     from common.results import results_name
 
     config = {**declared(), **request.settings}

@@ -1,4 +1,4 @@
-"""``consilience runs``: what is in an output directory."""
+"""``consilience runs``: the runs in an output directory."""
 
 from datetime import datetime
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from consilience.commands import terminal
 
 _Row = tuple[float, tuple[str, ...]]
-"""When a run has written last, and its row of the table."""
+"""Time of a run's last change, and its row of the table."""
 
 
 def list_runs(output_dir: terminal.OutputDir = terminal.RESULTS) -> None:
@@ -42,7 +42,7 @@ def _about(run: Path) -> tuple[str, str, str]:
 
 
 def _others(output_dir: Path) -> list[_Row]:
-    """Return the runs that go on, or were interrupted."""
+    """Return the running and the interrupted runs."""
     from server.progress import FINISHED, status_of
     from server.results import final_of
 

@@ -1,4 +1,4 @@
-"""``consilience status``: where a run stands."""
+"""``consilience status``: state and rounds of a run."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ def status(
         Path | None, typer.Argument(help=f"A run: {terminal.RUN_NAME}. Default: the newest in --output-dir.")
     ] = None,
     output_dir: terminal.OutputDir = terminal.RESULTS,
-    last: Annotated[int, typer.Option("--last", min=1, help="Show so many rounds.")] = 10,
+    last: Annotated[int, typer.Option("--last", min=1, help="Number of rounds to show.")] = 10,
 ) -> None:
     """Print where a run stands, whether it still runs or not: its rounds, sites, measure, bytes, seconds."""
     from server.progress import newest_run, status_of

@@ -1,4 +1,4 @@
-"""``consilience suggest``: where a measurement would tell most, by what the sites of an earlier run know."""
+"""``consilience suggest``: the points to measure next, by the models of an earlier run."""
 
 from pathlib import Path
 from typing import Annotated

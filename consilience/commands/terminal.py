@@ -1,4 +1,4 @@
-"""What the subcommands share: the terminal, exit codes, and options that several of them have."""
+"""Common parts of the subcommands: the terminal, exit codes and options."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -17,16 +17,16 @@ DAY = 86_400.0
 """Seconds after which a run is stopped by default."""
 
 RUN_NAME = "OUTPUT-DIR/NAME/RUN-ID, the path that it printed last, or its short name, NAME-3, or NAME: the newest"
-"""What the name of a run may be."""
+"""Forms of a run's name."""
 
 ResultsDir = Annotated[Path, typer.Argument(metavar="RUN", help=f"A finished run: {RUN_NAME}.")]
 """Argument that names the results of a finished run; `results_of` finds them."""
 
 RESULTS = Path("results")
-"""The output directory where none is named, as of the key `output-dir`."""
+"""Default output directory, as of the key `output-dir`."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print report.json to standard output, and nothing else there.")]
-"""Option for programs that read the result."""
+"""Option for output that programs read."""
 
 Open = Annotated[bool, typer.Option("--open", help="Open the page of the result in the browser.")]
 """Option to look at the page."""
@@ -59,12 +59,12 @@ _PIPE_WIDTH = 1000  # columns of a table that no terminal limits
 
 
 def console(*, wide: bool = False, stderr: bool = False) -> Console:
-    """Return a console on today's standard output or error: tests and pipes replace them after import.
+    """Return a console on the present standard output or error, which tests and pipes may have replaced.
 
     Parameters
     ----------
     wide : bool
-        Whether lines may be long where no terminal limits them.
+        Whether lines may be long if there is no terminal.
     stderr : bool
         Whether to print to standard error.
     """

@@ -1,4 +1,4 @@
-"""``consilience wipe``: what a SuperLink's file keeps of answers, removed."""
+"""``consilience wipe``: removal of answers from a SuperLink's state file."""
 
 from pathlib import Path
 from typing import Annotated

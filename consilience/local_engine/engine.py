@@ -47,17 +47,17 @@ def run(
     run_id : int or None
         Number of the run; None: a new one.
     workers : int or None
-        Number of processes that the sites are spread over; None: they answer one after the other in this one, where a
-        round's time-out has no effect on them.
+        Number of processes that share the sites; None: they answer one after the other in this process, without a
+        time-out.
     plan : RunPlan or None
-        What `server.preflight.preflight` has made of these settings; None: it is made here.
+        Plan of `server.preflight.preflight` for these settings; None: it is made here.
     grid_class : type
-        The grid where there are no workers.
+        Class of the grid without workers.
 
     Raises
     ------
     ConfigError, DataError, FusionError, ...
-        `server.app.REFUSALS`: what the user can correct.
+        `server.app.REFUSALS`: errors that the user can correct.
     """
     config = {**declared(), **settings}
     run_id = new_run_id() if run_id is None else run_id
@@ -76,7 +76,7 @@ def run(
 
 @contextmanager
 def _identity(run_id: int) -> Iterator[None]:
-    """Let messages made in this process belong to the run, and afterwards to whatever they did before."""
+    """Let messages made in this process belong to the run, and restore their former owner afterwards."""
     names = ("_task_id", "_run_id", "_node_id")
     before = {name: getattr(TaskIdentity, name) for name in names}
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, run_id, _SERVER_NODE

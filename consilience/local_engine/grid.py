@@ -1,4 +1,4 @@
-"""A Flower grid in this process: every message becomes bytes and is read back, every site has a context of its own."""
+"""A Flower grid in this process. Every message becomes bytes and is read back; every site has a context of its own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def node_configs(n_sites: int) -> list[dict[str, Any]]:
 
 
 def contexts_of(configs: Sequence[Mapping[str, Any]], run_config: Mapping[str, Any], run_id: int) -> dict[int, Context]:
-    """Return Flower's context of each site by node number, as a node has it that has just been started."""
+    """Return new contexts of Flower by node number, as of nodes that have just started."""
     # Like Flower's, a node number does not tell the place.
     numbered = {1000 + 7 * place: config for place, config in enumerate(configs)}
     return {
@@ -39,7 +39,7 @@ def contexts_of(configs: Sequence[Mapping[str, Any]], run_config: Mapping[str, A
 
 
 def answer(ask: Message, context: Context) -> Message | None:
-    """Return what a site answers; for an exception, what Flower delivers in its place."""
+    """Return a site's answer; after an exception, the message that Flower sends in its place."""
     try:
         reply: Message | None = client_app(ask, context)
     except Exception as error:
@@ -51,8 +51,8 @@ def answer(ask: Message, context: Context) -> Message | None:
 class LocalGrid(Grid):
     """Sites that answer in this process, one after the other, when their messages are sent.
 
-    A round's time-out has no effect on them: nobody looks at the clock while a site works. Sites in worker processes
-    (`consilience.local_engine.workers.WorkerGrid`) are given up when it is over.
+    A round's time-out has no effect on them. It does on sites in worker processes
+    (`consilience.local_engine.workers.WorkerGrid`).
 
     Parameters
     ----------
@@ -82,11 +82,11 @@ class LocalGrid(Grid):
 
     @property
     def run(self) -> Run:
-        """The run, of which only the number is known."""
+        """The run, with its number only."""
         return self._run
 
     def create_message(self, *args: Any, **kwargs: Any) -> Message:
-        """Not there: a `Message` is made by its class."""
+        """Raise an error: messages are made by their class."""
         raise NotImplementedError
 
     def get_node_ids(self) -> Iterable[int]:
@@ -109,7 +109,7 @@ class LocalGrid(Grid):
         return f"m{next(self._numbers)}"
 
     def answer(self, node: int, ask: Message) -> Message | None:
-        """Return a site's reply as it arrives; None: there is none."""
+        """Return a site's reply after its way over the wire; None: there is none."""
         reply = answer(ask, self.contexts[node])
         return None if reply is None else over_the_wire(reply)
 

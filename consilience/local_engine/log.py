@@ -1,4 +1,4 @@
-"""The log of a run in this process, handed on line by line."""
+"""The log of a run in this process, line by line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Lines(logging.Handler):
 
 @contextlib.contextmanager
 def log_lines(show: Callable[[str], None]) -> Iterator[None]:
-    """Hand the lines of the run's log to `show`, and to nobody else meanwhile.
+    """Hand the lines of the run's log to `show` only, until the block ends.
 
     Examples
     --------

@@ -21,21 +21,21 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from clients.data import in_memory
 from consilience.local_engine.grid import answer
-from consilience.local_engine.wire import PackedMessage, pack, unpack
+from consilience.local_engine.wire import pack, unpack
 
 
 @dataclass(frozen=True)
 class Start:
-    """The first thing that a worker reads.
+    """The first object that a worker reads.
 
     Attributes
     ----------
     contexts : Mapping[int, Context]
-        Of its sites.
+        Contexts of its sites.
     run_id : int
         Number of the run.
     tables : list
-        Data that were given in Python, as `clients.data.in_memory` exports them.
+        Data given in Python, as exported by `clients.data.in_memory`.
     """
 
     contexts: Mapping[int, Context]
@@ -49,14 +49,14 @@ class WorkerAsk:
 
     name: str
     node: int
-    message: PackedMessage
+    message: bytes
 
 
 @dataclass(frozen=True)
 class WorkerAnswer:
-    """What the site answered; None: nothing."""
+    """The site's answer; None: nothing."""
 
-    message: PackedMessage | None
+    message: bytes | None
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def _pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Take standard input and output for oneself: what a user's function prints goes to standard error."""
+    """Reserve standard input and output, so that a user's function prints to standard error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this process decides what a Ctrl-C means
     asks, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "rb") as nothing:
@@ -105,7 +105,7 @@ def _pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _read(asks: BinaryIO, jobs: queue.SimpleQueue[WorkerAsk]) -> None:
-    """Hand on what is asked; end the process when nobody can ask any more, whatever it is working on."""
+    """Queue the asks; end the process at once when the pipe is closed."""
     try:
         while True:
             jobs.put(pickle.load(asks))  # noqa: S301 - as in main

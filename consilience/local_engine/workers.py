@@ -25,10 +25,8 @@ _Take = Callable[[str, Message], None]
 logger = logging.getLogger("flwr")
 
 _LOOK_SECONDS = 0.2
-"""How long a look for replies may wait for the last of them."""
+"""Seconds that a look for replies may wait for the last of them."""
 _END_SECONDS = 5.0
-_PACKING = threading.Lock()
-"""Messages to several sites share their content, which notes its names as objects while it is taken apart."""
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from consilience.local_engine.worker import main; main()"
 _THREADS = ("MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -36,8 +34,8 @@ _THREADS = ("MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS", "OPENBL
 class WorkerGrid(LocalGrid):
     """Sites that answer in worker processes, which are started with the first messages.
 
-    A process that ends costs the answer it was working on, as when a node fails. Another one takes its place, in which
-    its sites are as after a restart: they remember what is on their disks.
+    A process that ends loses its current answer, as a failing node does. Another process takes its place, in which the
+    sites are as after a restart, with the memory on their disks.
 
     Parameters
     ----------
@@ -68,14 +66,14 @@ class WorkerGrid(LocalGrid):
         return names
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Return the replies that are there, and forget them; the last of them is waited for, a moment."""
+        """Return the replies that have arrived, and forget them; wait a moment for the last one."""
         wanted = set(message_ids)
         with self._arrived:
             self._arrived.wait_for(lambda: wanted <= self._replies.keys(), _LOOK_SECONDS)
             return list(super().pull_messages(wanted))
 
     def close(self) -> None:
-        """End all processes, whatever they are working on."""
+        """End all processes at once."""
         for worker in self._workers:
             worker.close()
 
@@ -100,7 +98,7 @@ class _Worker:
         self._thread.start()
 
     def ask(self, name: str, message: Message) -> None:
-        """Queue a message; an older one to the same site that still waits is dropped."""
+        """Queue a message, and drop an older waiting one to the same site."""
         node = message.metadata.dst_node_id
         with self._changed:
             late = [each for each in self._asks if each[1].metadata.dst_node_id == node]
@@ -138,7 +136,7 @@ class _Worker:
             _end(self._process)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        """Start the process. It imports nothing of the user's own script, which need not be guarded against that."""
+        """Start the process. It does not import the user's script, which therefore needs no main guard."""
         process = subprocess.Popen(  # noqa: S603 - this Python, a program of our own
             [sys.executable, "-c", _PROGRAM.format(path=sys.path)],
             stdin=subprocess.PIPE,
@@ -151,11 +149,9 @@ class _Worker:
         return process
 
     def _answer(self, process: subprocess.Popen[bytes], name: str, message: Message) -> Message | None:
-        """Return a site's reply, and hand on what the worker logs."""
+        """Return a site's reply, and pass the worker's log lines on."""
         assert process.stdout is not None  # noqa: S101 - opened as a pipe
-        with _PACKING:
-            packed = pack(message)
-        _send(process, WorkerAsk(name, message.metadata.dst_node_id, packed))
+        _send(process, WorkerAsk(name, message.metadata.dst_node_id, pack(message)))
         while True:
             what: WorkerAnswer | WorkerLog = pickle.load(process.stdout)  # noqa: S301 - a pipe from a process started here
             if isinstance(what, WorkerAnswer):
@@ -163,7 +159,7 @@ class _Worker:
             logger.log(what.level, "%s", what.text)
 
     def _reply_of_crash(self, process: subprocess.Popen[bytes], name: str, message: Message) -> Message | None:
-        """Return what stands for the answer of a process that has ended; the next ask starts another one."""
+        """Return the reply in place of the answer of a process that has ended; the next ask starts another process."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(1.0)  # its pipes end a moment before it does
         _end(process)
@@ -175,8 +171,7 @@ class _Worker:
             each: Context(self._run_id, each, old.node_config, RecordDict(), old.run_config)
             for each, old in self._contexts.items()
         }
-        with _PACKING:
-            ask = over_the_wire(message, name)
+        ask = over_the_wire(message, name)
         return over_the_wire(Message(Error(ErrorCode.CLIENT_APP_CRASHED, _reason(process.returncode)), reply_to=ask))
 
 
@@ -196,5 +191,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _reason(code: int) -> str:
-    """Say how a process ended."""
+    """Describe the end of a process."""
     return f"signal {-code}" if code < 0 else f"exit code {code}"

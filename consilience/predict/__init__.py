@@ -1,4 +1,4 @@
-"""New rows predicted by what the fusion center holds of a finished run: ``consilience predict`` (docs/predict.md).
+"""Predictions of new rows with the fusion center's result of a finished run: ``consilience predict`` (docs/predict.md).
 
 `consilience.predict.interface` says what a protocol's module of this room has.
 """

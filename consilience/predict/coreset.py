@@ -1,4 +1,4 @@
-"""New rows to the clusters of fair clustering."""
+"""Assignment of new rows to the clusters of fair clustering."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ RULES = ("fair", "nearest", "points")
 
 @dataclass(frozen=True)
 class Options(Settings):
-    """How rows go to clusters.
+    """Rules that assign rows to clusters.
 
-    ``fair``: every cluster gets, of each group, its share in these rows, within the run's balance. ``nearest``: each
-    row goes to its nearest center. ``points``: each row goes where the nearest clustered point of its group went.
+    ``fair``: every cluster gets each group's share of these rows, within the run's balance. ``nearest``: each row goes
+    to its nearest center. ``points``: each row goes to the cluster of the nearest point of its group.
     """
 
     rule: str = setting("", f"one of {', '.join(RULES)}", words="fair where the rows have groups, else nearest")
@@ -77,7 +77,7 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
     furthest = bounds.violation(counts) if bounds is not None else 0.0
     lines = _lines(rule, counts @ members.T, counts.sum(axis=1), names, bounds, furthest)
     if config.get("sensitive") and not sensitive:
-        lines.insert(0, f"{table.source} has no column {config['sensitive']!r}: nothing is said of groups")
+        lines.insert(0, f"{table.source} has no column {config['sensitive']!r}: groups are not reported")
     return Predictions({"cluster": cluster, "distance": distance}, lines)
 
 
@@ -114,7 +114,7 @@ def _of_nearest_points(
     group: Int64[np.ndarray, "n"],
     arrays: Mapping[str, Shaped[np.ndarray, "..."]],
 ) -> Int64[np.ndarray, "n"]:
-    """Return the cluster of the nearest point of each row's group; of several as near, of the first."""
+    """Return the cluster of the nearest point of each row's group, the first of equally near ones."""
     cluster = np.zeros(len(x), np.int64)
     for own in np.unique(group):
         rows, points = np.flatnonzero(group == own), np.flatnonzero(arrays["point_groups"] == own)
@@ -133,10 +133,10 @@ def _lines(
     bounds: Bounds | None,
     furthest: float,
 ) -> list[str]:
-    """Return the rows of each cluster, and the shares of what has bounds beside these."""
+    """Return lines on the rows of each cluster, and on the shares of groups beside their bounds."""
     rules = {
         "fair": "rule fair: to the centers at least cost, with every group's share within its bounds (whole rows)",
-        "nearest": "rule nearest: each row to its nearest center, whatever its group",
+        "nearest": "rule nearest: each row to its nearest center, in any group",
         "points": "rule points: each row to where the nearest point of its group went",
     }
     lines = [rules[rule]]

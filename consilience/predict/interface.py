@@ -1,9 +1,9 @@
-"""What a protocol's ``predict`` module has, and what it takes and returns.
+"""Interface of a protocol's ``predict`` module.
 
 Only a protocol whose ``PREDICTION`` (`protocols.prediction`) is at the fusion center has this module. It has
 
 ``Options``
-    A class of `common.settings.Settings`: what ``--set`` takes for this protocol. It may be missing.
+    A class of `common.settings.Settings`: the protocol's keys for ``--set``. It may be missing.
 ``predict(run, table, options) -> Predictions``
     The predictions of new rows; `run` is a `LearnedRun`, `table` a `clients.data.Table`, `options` is an
     ``Options``.
@@ -23,7 +23,7 @@ from common.csv_text import csv_text
 
 
 class RequestError(ValueError):
-    """A prediction that these results do not allow; the message says what to type instead."""
+    """Error: these results do not allow the prediction. The message says what to type instead."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class LearnedRun:
     Attributes
     ----------
     folder : Path
-        Its results directory: what messages name.
+        Results directory, for messages.
     config : Mapping
-        The settings that its arrays were computed with; ``id``, ``target`` and ``sensitive`` as the user sets them.
+        Settings of the run; ``id``, ``target`` and ``sensitive`` as the user sets them now.
     arrays : Mapping[str, ndarray]
-        Its ``arrays.npz``.
+        Arrays of the run.
     """
 
     folder: Path
@@ -54,7 +54,7 @@ class Predictions:
     columns : Mapping[str, ndarray]
         By name, in the order of the file's columns.
     lines : list of str
-        What the command prints beside them.
+        Lines that the command prints beside them.
 
     Examples
     --------

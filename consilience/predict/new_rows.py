@@ -1,4 +1,4 @@
-"""Predict the rows of a file by the results of a run."""
+"""Predict the rows of a file with the results of a run."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from protocols.prediction import Prediction, prediction_of
 from protocols.settings import run_keys
 
 COLUMN_KEYS = ("id", "sensitive", "target", "missing", "indicators", "categories", "ordinal")
-"""Keys that may be set again: each real site has set its own, which the fusion center does not know."""
+"""Keys that may be set anew, because the fusion center does not know those of real sites."""
 
 
 @dataclass(frozen=True)
 class Options(Settings):
-    """What a prediction takes, whatever the protocol."""
+    """Options of predictions of all protocols."""
 
     medians: str = setting(
         "",
@@ -38,7 +38,7 @@ class Options(Settings):
 
 
 class SitesPredictError(RequestError):
-    """A prediction for which the sites must answer; the message says what to type."""
+    """Error: the prediction needs the sites' answers. The message says what to type."""
 
 
 def predict_file(folder: Path, file: str, assignments: Iterable[str] = ()) -> Predictions:
@@ -47,22 +47,22 @@ def predict_file(folder: Path, file: str, assignments: Iterable[str] = ()) -> Pr
 
 
 def predict_rows(folder: Path, read: Callable[[Sequence[str]], Table], assignments: Iterable[str] = ()) -> Predictions:
-    """Predict rows by what a run has learned.
+    """Predict rows with the result of a run.
 
     Parameters
     ----------
     folder : Path
         Results directory of a run whose fusion center holds the result.
     read : Callable
-        Reads the rows, given the names of columns that are text: a table with the columns that the run has learned
-        from, in any order. Other columns are ignored.
+        Reads the rows as a table, given the names of columns of text. The table has the run's input columns in any
+        order; other columns are ignored.
     assignments : iterable of str
         ``KEY=VALUE``: one of `COLUMN_KEYS` that differs from the run's, or an option of the protocol.
 
     Raises
     ------
     RequestError
-        If the sites must answer, the results are a scenario's table with several rows, or do not hold what is asked.
+        If the sites must answer, or the results are a scenario's table with several rows or lack what an option needs.
     SettingError
         If an assignment cannot be used.
     DataError
@@ -95,7 +95,7 @@ def predict_rows(folder: Path, read: Callable[[Sequence[str]], Table], assignmen
 
 
 def _medians(folder: Path, file: str) -> dict[str, float]:
-    """Return the medians that a site has written; `file` may be the name of a simulated site. None without a file."""
+    """Return the medians in a site's file, or those of a simulated site of this name; None without a file."""
     if not file:
         return {}
     simulated = folder.expanduser() / "sites" / file / "medians.csv"
@@ -105,7 +105,7 @@ def _medians(folder: Path, file: str) -> dict[str, float]:
 
 
 def _refuse_empty(table: Table, features: Shaped[np.ndarray, "d"]) -> None:
-    """Refuse an empty cell that no median has filled: medians of new rows would be others."""
+    """Refuse an empty cell that no median has filled; medians of the new rows would be different ones."""
     for name in features.tolist():
         cells = table.columns.get(name)
         if cells is None or cells.dtype.kind != "f":
@@ -121,7 +121,7 @@ def _refuse_empty(table: Table, features: Shaped[np.ndarray, "d"]) -> None:
 def _learned_config(
     folder: Path, scenario: str, config: Mapping[str, Any], metrics: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return the settings that the arrays were computed with; of a scenario's table with one row, that row's."""
+    """Return the settings of the run; of a scenario's table with one row, those of the row."""
     n_cells = int(metrics.get("n_cells", 0))
     if n_cells > 1:
         raise RequestError(
@@ -141,7 +141,7 @@ def _learned_config(
 
 
 def _entities(table: Table, config: Mapping[str, Any], columns: Mapping[str, Value]) -> Shaped[np.ndarray, "n"]:
-    """Return the rows' names, from the column that `id` names, or else their numbers, from 0."""
+    """Return the rows' names from the column `id`, or else their numbers from 0."""
     name = text_setting(config, "id")
     if not name or (name not in table.columns and "id" not in columns):
         return np.arange(table.n)
@@ -149,7 +149,7 @@ def _entities(table: Table, config: Mapping[str, Any], columns: Mapping[str, Val
 
 
 def _not_at_center(folder: Path, protocol: str, config: Mapping[str, Any], prediction: Prediction | None) -> str:
-    """Return what to type instead, where the fusion center alone cannot predict."""
+    """Return the command to type if the fusion center alone cannot predict."""
     if config.get("from"):
         return f"{folder} are predictions themselves; name the run that has learned: {config['from']}"
     if prediction is None:

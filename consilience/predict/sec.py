@@ -1,7 +1,8 @@
-"""New rows by the models of the clusters."""
+"""Predictions of new rows by the models of the clusters."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,12 @@ from common.grouping import list_names
 from common.settings import Settings, setting
 from common.value_ranges import at_least, below
 from consilience.predict.interface import LearnedRun, Predictions, RequestError
+from numerics.sec.sharpening import sharpened
 from numerics.shared.classification import classification_scores, prediction_columns
 from protocols.models import ModelError
 from protocols.sec import settings as sec
 from server.report.classification import SCORE_WORDS
-from server.report.formatting import with_error
+from server.report.formatting import counted, with_error
 from strategies.sec.classes import all_probabilities, mix_classes, predict_classes_by_cluster
 from strategies.sec.learners import Learners, learners_of
 from strategies.sec.mixtures import predict_by_cluster, predict_by_weights
@@ -30,18 +32,27 @@ from strategies.sec.retraining import retraining_of
 
 @dataclass(frozen=True)
 class Options(Settings):
-    """Whose prediction is wanted."""
+    """Choice of the predicting cluster, learner or weights."""
 
     cluster: int = setting(-1, "predict by this cluster", at_least(-1), words="by all")
-    learner: str = setting("", "predict by this learner's cluster", words="by all")
+    learner: str = setting("", "predict as the run recommends to this learner", words="by all clusters")
     weights: str = setting("", "predict by the learners and weights of this file (personal.csv)", path=True)
     threshold: float = setting(
         0.0, "two classes: probability of the second one from which on to predict it", below(1), words="1/2"
     )
 
 
+@dataclass(frozen=True)
+class _Mixture:
+    """Weights of the models of all learners, and of classes a power of the probabilities (`personal.csv`)."""
+
+    who: str
+    shares: Float64[np.ndarray, "L"]
+    power: float = 1.0
+
+
 def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
-    """Predict by every cluster, or by what the options name (`consilience.predict.interface`)."""
+    """Predict by every cluster, as the options name, or as the run recommends (`consilience.predict.interface`)."""
     folder, config, arrays = run.folder, run.config, run.arrays
     settings = sec.Settings.of(config)
     if settings.standardize == "learner":
@@ -50,18 +61,21 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
             " (sec.standardize=learner); learn again with sec.standardize=model, where scales are inside the models"
         )
     learners, labels = learners_of(arrays), arrays["labels"]
-    shares = _shares(options, learners) if options.weights else None
-    clusters = [0] if shares is not None else _chosen(folder, learners.names, labels, options.cluster, options.learner)
+    clusters = _chosen(folder, learners.names, labels, options)
+    mixture, advice = _mixture(options, folder, learners, arrays)
+    clusters = [0] if mixture else clusters
     x = np.column_stack([numeric(table, str(name), allow_missing=False) for name in arrays["features"]])
     single = options.cluster >= 0 or bool(options.learner or options.weights)
     names_of = {each: "prediction" if single else f"cluster_{each}" for each in clusters}
-    who = ["personal" if options.weights else f"cluster_{each}" for each in clusters]
+    who = [mixture.who] if mixture else [f"cluster_{each}" for each in clusters]
     try:
         if learners.classes:
             probabilities = (
-                predict_classes_by_cluster(learners, labels, x)
-                if shares is None
-                else mix_classes(shares[np.newaxis], all_probabilities(learners, x))
+                sharpened(mix_classes(mixture.shares[np.newaxis], all_probabilities(learners, x))[0], mixture.power)[
+                    np.newaxis
+                ]
+                if mixture
+                else predict_classes_by_cluster(learners, labels, x)
             )
             columns = _class_columns(learners, probabilities, names_of, options.threshold)
             errors = _scores(config, table, learners, dict(zip(who, probabilities[clusters], strict=True)))
@@ -70,9 +84,9 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
             if options.threshold:
                 raise RequestError(f"{folder}: threshold is for two classes, and the run has amounts; leave it out")
             predictions = (
-                predict_by_cluster(learners, labels, x, pooled=settings.pooled, retraining=retraining_of(arrays))
-                if shares is None
-                else predict_by_weights(learners, shares[np.newaxis], x)
+                predict_by_weights(learners, mixture.shares[np.newaxis], x)
+                if mixture
+                else predict_by_cluster(learners, labels, x, pooled=settings.pooled, retraining=retraining_of(arrays))
             )
             columns = {names_of[each]: predictions[each] for each in clusters}
             values = list(columns.values())
@@ -81,10 +95,10 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
         raise RequestError(f"{folder}: a model cannot be used here: {error}") from error
     lines = []
     for each, word, predicted in zip(clusters, who, values, strict=True):
-        members = ~learners.newcomer & (labels == each) if shares is None else shares > 0
+        members = mixture.shares > 0 if mixture else ~learners.newcomer & (labels == each)
         names = [name for name, own in zip(learners.names, members, strict=True) if own]
         lines.append(f"{word}: {list_names(names)}{_not_finite(predicted)}")
-    return Predictions(columns, [*lines, *errors])
+    return Predictions(columns, [*lines, *advice, *errors])
 
 
 def _class_columns(
@@ -93,7 +107,7 @@ def _class_columns(
     names: Mapping[int, str],
     threshold: float,
 ) -> dict[str, Shaped[np.ndarray, "n"]]:
-    """Return for every cluster the predicted class of each row, and the probability of each class."""
+    """Return by cluster the predicted class of each row, and the probability of each class."""
     classes = learners.classes
     if threshold and len(classes) != 2:
         raise RequestError(f"threshold is for two classes, and the run has {len(classes)}; leave it out")
@@ -109,7 +123,7 @@ def _scores(
     learners: Learners,
     predicted: Mapping[str, Float64[np.ndarray, "n k"]],
 ) -> list[str]:
-    """Return the scores of every prediction, where the file has the outcome of each row."""
+    """Return the scores of every prediction, if the file has the outcome of each row."""
     target = text_setting(config, "target")
     if not target or target not in table.columns:
         return []
@@ -130,10 +144,11 @@ def _scores(
     return lines
 
 
-def _chosen(
-    folder: Path, names: Sequence[str], labels: Shaped[np.ndarray, "L"], cluster: int, learner: str
-) -> list[int]:
+def _chosen(folder: Path, names: Sequence[str], labels: Shaped[np.ndarray, "L"], options: Options) -> list[int]:
     """Return the clusters to predict by."""
+    cluster, learner = options.cluster, options.learner
+    if options.weights and (learner or cluster >= 0):
+        raise RequestError("weights and learner or cluster choose different predictions; set one")
     n_clusters = int(labels.max(initial=-1)) + 1
     if not n_clusters:
         raise RequestError(f"{folder}: no learner belongs to a cluster")
@@ -153,23 +168,46 @@ def _chosen(
     return [cluster]
 
 
-def _shares(options: Options, learners: Learners) -> Float64[np.ndarray, "L"]:
-    """Read the learners and weights of a file, which have the sum 1."""
-    if options.learner or options.cluster >= 0:
-        raise RequestError("weights and learner or cluster choose different predictions; set one")
+def _mixture(
+    options: Options, folder: Path, learners: Learners, arrays: Mapping[str, Shaped[np.ndarray, "..."]]
+) -> tuple[_Mixture | None, list[str]]:
+    """Return the mixture of models to predict by, None for clusters, and a sentence on what is recommended."""
+    if options.weights:
+        return _read_mixture(options.weights, learners), []
+    recommended = dict(zip(learners.names, arrays["recommended"].tolist(), strict=True))
+    if not options.learner:
+        ways = Counter(way for way in recommended.values() if way and options.cluster < 0)
+        counts = ", ".join(f"{way} to {counted(n, 'learner')}" for way, n in sorted(ways.items()))
+        return None, [f"recommended: {counts}; learner=NAME predicts so"] if counts else []
+    name, way = options.learner, recommended[options.learner]
+    if way == "alone":
+        return _Mixture(f"{name} alone", (np.array(learners.names) == name).astype(np.float64)), []
+    if way != "personal":
+        return None, []
+    file = folder / "sites" / name / "personal.csv"
+    if file.is_file():
+        return _read_mixture(str(file), learners), []
+    return None, [f"recommended to {name}: its personal weights, which only it has; set weights=FILE, its personal.csv"]
+
+
+def _read_mixture(file: str, learners: Learners) -> _Mixture:
+    """Read the learners and weights of a file, which have the sum 1, and the power of classes."""
     try:
-        table = read_table(options.weights, own=False, text=["learner"])
+        table = read_table(file, own=False, text=["learner"])
         weights = dict(
             zip(table.columns["learner"].tolist(), numeric(table, "weight", allow_missing=False), strict=True)
         )
+        powers = numeric(table, "power", allow_missing=False) if learners.classes else np.ones(1)
     except (DataError, KeyError) as error:
-        raise RequestError(f"weights={options.weights}: {error}; name a personal.csv of this run") from None
+        raise RequestError(f"weights={file}: {error}; name a personal.csv of this run") from None
     if unknown := sorted(set(weights) - set(learners.names)):
-        raise RequestError(f"weights={options.weights}: the run has no learner {unknown[0]!r}")
+        raise RequestError(f"weights={file}: the run has no learner {unknown[0]!r}")
     shares = np.array([weights.get(name, 0.0) for name in learners.names])
     if (shares < 0).any() or not np.isclose(shares.sum(), 1.0):
-        raise RequestError(f"weights={options.weights}: the weights are not 0 or greater with the sum 1")
-    return shares
+        raise RequestError(f"weights={file}: the weights are not 0 or greater with the sum 1")
+    if (powers <= 0).any() or np.ptp(powers) > 0:
+        raise RequestError(f"weights={file}: the power is not one number above 0")
+    return _Mixture("personal", shares, float(powers[0]))
 
 
 def _not_finite(values: Float64[np.ndarray, "n"]) -> str:
@@ -180,7 +218,7 @@ def _not_finite(values: Float64[np.ndarray, "n"]) -> str:
 def _errors(
     config: Mapping[str, Any], table: Table, names: Sequence[str], predictions: Sequence[Float64[np.ndarray, "n"]]
 ) -> list[str]:
-    """Return mean squared errors, where the file has the outcome; rows without one do not count."""
+    """Return mean squared errors over the rows with an outcome in the file."""
     target = text_setting(config, "target")
     if not target or target not in table.columns:
         return []

@@ -3,8 +3,8 @@
 Such a module has
 
 ``Options``
-    A class of `common.settings.Settings`: what ``--set`` takes for this protocol.
+    A class of `common.settings.Settings`: the protocol's keys for ``--set``.
 ``prepare(tables, options, folder) -> list of str``
-    Write a file for every site into a folder, and return lines on what was done. `tables` has a `clients.data.Table`
-    for every site.
+    Write a file for every site into a folder, and return lines for the user. `tables` has a `clients.data.Table` for
+    every site.
 """

@@ -44,7 +44,7 @@ _ALL = "_all"
 
 @dataclass(frozen=True)
 class Options(settings.Settings):
-    """Which columns are what, and which models label the rows."""
+    """Roles of columns, and models that label the rows."""
 
     target: str = setting("", "column of the classes, 0, 1, ...; empty where a row has none")
     features: str = setting("*", "columns that the models see; never target, id or truth")

@@ -80,18 +80,59 @@ class ParameterBlock:
 
     def move(self, weights: Float64[np.ndarray, "h"]) -> None:
         """Go to the combination of the newest ``len(weights)`` images (oldest first); one weight: the plain step."""
-        plain = self.images[-1]
-        if len(weights) == 1:
-            self.x = plain
-            return
-        mixed = np.zeros_like(plain)
-        for weight, image in zip(weights, self.images[-len(weights) :], strict=True):
-            mixed = mixed + weight * image
-        self.x = self.project(mixed, plain)
+        self.x = _combined(self.images, weights, self.project)
+
+
+def _combined(
+    images: list[Array], weights: Float64[np.ndarray, "h"], project: Callable[[Array, Array], Array]
+) -> Array:
+    plain = images[-1]
+    if len(weights) <= 1:
+        return plain
+    mixed = np.zeros_like(plain)
+    for weight, image in zip(weights, images[-len(weights) :], strict=True):
+        mixed = mixed + weight * image
+    return project(mixed, plain)
 
 
 PLAIN = np.ones(1)
 """The weights of a plain EM step."""
+
+SWEEPS = 500
+"""Sweeps from which on an E-step counts as one that runs to convergence; on the paper's data it takes 5 to 60."""
+
+
+def kept_gammas(max_sweeps: int) -> int:
+    """Return how many gammas `gamma_start` may combine: 1 where E-steps converge."""
+    return DEPTH + 1 if max_sweeps < SWEEPS else 1
+
+
+def gamma_start(
+    gammas: list[Float64[np.ndarray, "k n"]], weights: Float64[np.ndarray, "h"], max_sweeps: int
+) -> Float64[np.ndarray, "k n"]:
+    """Return where an E-step starts: at the last gamma, combined with earlier ones if it does not converge.
+
+    Where a few sweeps follow, gamma lags behind the parameters as these do behind their limit, and the same combination
+    brings it forward: with one sweep an E-step, half as many are needed.
+
+    Parameters
+    ----------
+    gammas : list of ndarray
+        Gamma of the last accepted E-steps, oldest first.
+    weights : ndarray
+        Of the parameters' last images; there may be fewer gammas, as of a site that joined late.
+    max_sweeps : int
+        Sweeps of the E-step at most.
+
+    Examples
+    --------
+    >>> gammas = [np.array([[2.0], [4.0]]), np.array([[1.0], [5.0]])]
+    >>> gamma_start(gammas, np.array([-1.0, 2.0]), max_sweeps=1).ravel().tolist()
+    [0.1, 6.0]
+    """
+    if max_sweeps >= SWEEPS or len(weights) > len(gammas):
+        return gammas[-1]
+    return _combined(gammas, weights, lambda mixed, plain: np.maximum(mixed, _FLOOR * plain))
 
 
 @dataclass

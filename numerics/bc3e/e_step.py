@@ -118,9 +118,7 @@ def shares(
     clusterings: Mapping[str, Labels],
     log_weights: Float64[np.ndarray, "k n"],
     bits: int,
-    classes: Int64[np.ndarray, "k n"] | None = None,
-    *,
-    alone: bool = False,
+    known: Int64[np.ndarray, "k n"] | None = None,
 ) -> tuple[Int64[np.ndarray, "k n"], Contribution]:
     """Sweep once over instances that several sites share (docs/bc3e.md, column and arbitrary distributions).
 
@@ -129,15 +127,13 @@ def shares(
     tables : Mapping[str, ndarray]
         By clustering, `likelihood_table` of its beta.
     classifiers, clusterings : Mapping[str, ndarray]
-        This site's labels of the instances.
+        This site's labels of the instances; no classifiers where these have confusion matrices, and so no votes.
     log_weights : ndarray
         ``psi(gamma_ni)``, ``(k, n)``, from the fusion center.
     bits : int
         Fineness of the grid.
-    classes : ndarray or None
-        ``r_n`` on the grid, where classifiers have confusion matrices (`numerics.bc3e.reliability`); None: they vote.
-    alone : bool
-        As of `EStepSettings`.
+    known : ndarray or None
+        ``r_n`` on the grid, ``(k, n)``, in an E-step of the classifiers alone (`EStepSettings`).
 
     Returns
     -------
@@ -146,16 +142,14 @@ def shares(
         it is ``sum phi (log beta - log phi)``; all on the grid.
     """
     k, n = log_weights.shape
-    share = np.zeros((k, n), np.int64) if classes is not None else votes(classifiers, n, k, bits)
+    share = votes(classifiers, n, k, bits)
     mass = {name: np.zeros((k, tables[name].shape[1] - 1), np.int64) for name in clusterings}
-    if classes is not None:
-        mass |= _confusion_mass(classes.astype(np.float64), classifiers, k, bits)
     sums = Contribution(0, mass, np.zeros(k, np.int64), 0)
     for start in range(0, n, BLOCK):
         cut = slice(start, start + BLOCK)
         parts = {name: LabeledBlock(tables[name], labels[cut]) for name, labels in clusterings.items()}
-        if alone and classes is not None:
-            total, part = _classifiers_alone(parts, classes[:, cut].astype(np.float64), bits)
+        if known is not None:
+            total, part = _classifiers_alone(parts, known[:, cut].astype(np.float64), bits)
         else:
             likelihoods = [part.likelihood() for part in parts.values()]
             total, part = _last_sweep(parts, likelihoods, np.ascontiguousarray(log_weights[:, cut]), bits)
@@ -222,7 +216,7 @@ def _mass(
     return np.stack([np.bincount(labels, row, minlength=k_m) for row in phi]).astype(np.int64)
 
 
-def _confusion_mass(
+def confusion_mass(
     share: Float64[np.ndarray, "k n"], classifiers: Mapping[str, Labels], k: int, bits: int, counts: Counts = None
 ) -> dict[str, Int64[np.ndarray, "k k"]]:
     """Compute the masses of confusion matrices: sum_n r_ni [w_nl = j]."""
@@ -247,7 +241,7 @@ class EStepSettings:
     tolerance : float
         An instance has converged when no gamma_ni moves by more.
     max_sweeps : int
-        Sweeps of eqs. (5) and (6) at most; two at least where classifiers have confusion matrices.
+        Sweeps of eqs. (5) and (6) at most.
     draws : int
         Draws of theta that an instance's class counts for (`numerics.bc3e.reliability`); 0: classifiers vote.
     alone : bool
@@ -270,14 +264,9 @@ def e_step(
     gamma: Gamma,
     settings: EStepSettings,
     threads: int = 1,
-    classes: Int64[np.ndarray, "k n"] | None = None,
     counts: Counts = None,
 ) -> tuple[Gamma, Contribution]:
     """Iterate eqs. (5) and (6) for every instance to its own convergence.
-
-    Where classifiers have confusion matrices, the first sweep keeps the responsibilities of the classes from the
-    E-step before, and every later one has them at its gamma. So shared instances, whose evidence the fusion center
-    knows only after a sweep, can take the same sweeps.
 
     Parameters
     ----------
@@ -293,9 +282,6 @@ def e_step(
         Grid, tolerance and number of sweeps.
     threads : int
         Blocks worked on side by side.
-    classes : ndarray or None
-        ``(k, n)``: responsibilities of the classes in the E-step before, on the grid; overwritten by the new ones.
-        None: all are 0, as at a cold start.
     counts : ndarray or None
         ``(n,)``: how many instances each stands for (`numerics.bc3e.ensemble.Distinct`). Equal labels have equal
         results, and sums are exact: they are those of all instances, to the bit. None: one each.
@@ -307,28 +293,23 @@ def e_step(
     """
     n = gamma.shape[1]
     result = np.empty_like(gamma)
-    if settings.draws and classes is None:
-        classes = np.zeros(gamma.shape, np.int64)
 
     def block(start: int) -> Contribution:
         cut = slice(start, min(start + BLOCK, n))
         voters = {name: labels[cut] for name, labels in classifiers.items()}
         parts = {name: LabeledBlock(tables[name], labels[cut]) for name, labels in clusterings.items()}
         times = None if counts is None else counts[cut]
-        if classes is None:
-            result[:, cut], part = _e_step_block(alpha, parts, voters, gamma[:, cut].copy(), settings, times)
-        else:
+        evidence = None
+        if settings.draws:
             evidence = class_evidence(tables, voters, cut.stop - cut.start, len(alpha), settings.bits)
-            known = _KnownClasses(evidence, classes[:, cut].astype(np.float64))
-            result[:, cut], part = _e_step_block(alpha, parts, voters, gamma[:, cut].copy(), settings, times, known)
-            classes[:, cut] = known.share
+        result[:, cut], part = _e_step_block(alpha, parts, voters, gamma[:, cut].copy(), settings, times, evidence)
         return part
 
     empty = Contribution(
         0,
         {
             name: np.zeros((len(alpha), tables[name].shape[1] - 1), np.int64)
-            for name in _summed(classes, classifiers, clusterings)
+            for name in [*clusterings, *(map(confusion_of, classifiers) if settings.draws else ())]
         },
         np.zeros(len(alpha), np.int64),
         0,
@@ -340,37 +321,6 @@ def e_step(
     return result, sum(map(block, starts), empty)
 
 
-def _summed(
-    classes: Int64[np.ndarray, "k n"] | None, classifiers: Mapping[str, Labels], clusterings: Mapping[str, Labels]
-) -> list[str]:
-    """Return the names of the tables whose masses an E-step sums."""
-    return [*clusterings, *(map(confusion_of, classifiers) if classes is not None else ())]
-
-
-@dataclass
-class _KnownClasses:
-    """What the classifiers say about the classes of a block of instances, where they have confusion matrices.
-
-    Attributes
-    ----------
-    evidence : ndarray
-        `numerics.bc3e.reliability.class_evidence`.
-    share : ndarray
-        Responsibilities of the classes in the last sweep, in units of the grid.
-    """
-
-    evidence: Int64[np.ndarray, "k n"]
-    share: Float64[np.ndarray, "k n"]
-
-    def take(self, stay: Int64[np.ndarray, "i"]) -> _KnownClasses:
-        """Return the same of some instances."""
-        return _KnownClasses(self.evidence.take(stay, axis=1), self.share.take(stay, axis=1))
-
-    def update(self, log_weights: Float64[np.ndarray, "k n"], settings: EStepSettings) -> None:
-        """Compute the responsibilities at gamma."""
-        self.share = class_responsibilities(log_weights, self.evidence, settings.draws, settings.bits)
-
-
 def _e_step_block(
     alpha: Float64[np.ndarray, "k"],
     parts: Mapping[str, LabeledBlock],
@@ -378,13 +328,14 @@ def _e_step_block(
     gamma: Gamma,
     settings: EStepSettings,
     counts: Counts,
-    known: _KnownClasses | None = None,
+    evidence: Int64[np.ndarray, "k n"] | None,
 ) -> tuple[Gamma, Contribution]:
     from scipy.special import psi  # here: of a site's asks only this one needs it, and each may be a process
 
     k, n = gamma.shape
     bits, draws = settings.bits, settings.draws
-    fixed = votes({} if known else classifiers, n, k, bits).astype(np.float64)  # exact: far below 2**53
+    # exact: far below 2**53
+    fixed = votes({} if evidence is not None else classifiers, n, k, bits).astype(np.float64)
     likelihoods = [part.likelihood() for part in parts.values()]
 
     # `origin` is the gamma that an instance's last sweep starts from. A converged instance keeps it: the others' number
@@ -392,16 +343,14 @@ def _e_step_block(
     # rest together pays.
     origin = gamma
     here, active = origin, np.arange(n)
-    held, rates, labeled, of_here = fixed, likelihoods, list(parts.values()), known
-    for number in range(0 if settings.alone else max(settings.max_sweeps, 2 if known else 1) - 1):
+    held, rates, labeled, known = fixed, likelihoods, list(parts.values()), evidence
+    for _ in range(0 if settings.alone else settings.max_sweeps - 1):
         log_weights = psi(here)
-        if of_here and number:
-            of_here.update(log_weights, settings)
-        total = held + draws * of_here.share if of_here else held
-        after = alpha[:, None] + np.ldexp(total + _sweep(labeled, rates, log_weights, bits), -bits)
+        total = held + _sweep(labeled, rates, log_weights, bits)
+        if known is not None:
+            total += draws * class_responsibilities(log_weights, known, draws, bits)
+        after = alpha[:, None] + np.ldexp(total, -bits)
         moving = ~converged(here, after, settings.tolerance, bits)
-        if of_here and not number:
-            moving[:] = True  # this sweep had the classes of the step before
         n_moving = np.count_nonzero(moving)
         if not n_moving:
             break
@@ -413,20 +362,19 @@ def _e_step_block(
         active, here, held = active[stay], here.take(stay, axis=1), held.take(stay, axis=1)
         rates = [rate.take(stay, axis=1) for rate in rates]
         labeled = [LabeledBlock(part.table, part.labels[stay]) for part in labeled]
-        of_here = of_here.take(stay) if of_here else None
+        known = known.take(stay, axis=1) if known is not None else None
     origin[:, active] = here
 
     log_weights = np.zeros_like(origin) if settings.alone else psi(origin)
-    if known:
-        known.update(log_weights, settings)
-    if known and settings.alone:
-        total, sums = _classifiers_alone(parts, known.share, bits, counts)
+    classes = None if evidence is None else class_responsibilities(log_weights, evidence, draws, bits)
+    if classes is not None and settings.alone:
+        total, sums = _classifiers_alone(parts, classes, bits, counts)
     else:
         total, sums = _last_sweep(parts, likelihoods, log_weights, bits, counts)
-    if known:
-        total = total + draws * known.share
-        mass = _confusion_mass(known.share, classifiers, k, bits, counts)
-        sums += Contribution(0, mass, np.zeros(k, np.int64), class_bound(known.share, known.evidence, bits, counts))
+    if classes is not None and evidence is not None:
+        total = total + draws * classes
+        mass = confusion_mass(classes, classifiers, k, bits, counts)
+        sums += Contribution(0, mass, np.zeros(k, np.int64), class_bound(classes, evidence, bits, counts))
     updated = alpha[:, None] + np.ldexp(fixed + total, -bits)
     number = n if counts is None else int(counts.sum())
     return updated, sums + Contribution(number, {}, *center_part(alpha, updated, bits, counts))

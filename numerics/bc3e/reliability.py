@@ -289,8 +289,26 @@ def class_bound(
     return int(add_up(to_grid(sum_classes(probability * logs), bits), counts))
 
 
+DOUBT = 0.2
+"""Share of an even guess in class probabilities by confusion matrices and clusterings (docs/bc3e-evidence.md)."""
+
+
+def doubt_of(draws: int, tables: Iterable[str]) -> float:
+    """Return the `doubt` of `class_probabilities`: the models err together, and their posterior is too sure.
+
+    It is by the variational posterior, whose responsibilities of classes and clusters strengthen each other, and by
+    labels that are not independent given the class. Without clusterings neither was found, and there is no doubt.
+
+    Examples
+    --------
+    >>> doubt_of(2, ["confusion:svm", "kmeans"]), doubt_of(1, ["confusion:svm"]), doubt_of(0, ["kmeans"])
+    (0.2, 0.0, 0.0)
+    """
+    return DOUBT if draws and not all(map(is_confusion, tables)) else 0.0
+
+
 def class_probabilities(
-    gamma: Float64[np.ndarray, "k n"], alpha: Float64[np.ndarray, "_"]
+    gamma: Float64[np.ndarray, "k n"], alpha: Float64[np.ndarray, "_"], doubt: float = 0.0
 ) -> Float64[np.ndarray, "n k"]:
     """Return the class probabilities of instances.
 
@@ -302,6 +320,8 @@ def class_probabilities(
         Empty: theta = gamma / sum gamma, the posterior mean of eq. (2). With confusion matrices ``(k,)``: the mean over
         the instance's labels, gamma without alpha, since alpha only says how frequent classes are; an instance without
         a label has alpha in proportion.
+    doubt : float
+        Share of an even guess in them; the likeliest class stays.
 
     Examples
     --------
@@ -312,7 +332,7 @@ def class_probabilities(
         return np.asarray((gamma / gamma.sum(axis=0)).T)
     counts = np.maximum(gamma - alpha[:, np.newaxis], 0.0)
     counts = np.where(counts.sum(axis=0) < 0.5, alpha[:, np.newaxis], counts)  # each label counts 1
-    return np.asarray((counts / counts.sum(axis=0)).T)
+    return np.asarray(((1 - doubt) * (counts / counts.sum(axis=0)) + doubt / len(counts)).T)
 
 
 def decisions(gamma: Float64[np.ndarray, "k n"], alpha: Float64[np.ndarray, "_"]) -> Int64[np.ndarray, "n"]:

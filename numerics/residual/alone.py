@@ -41,11 +41,16 @@ _SHARES = (0.0, 0.5, 1.0)
 """Shares of a site's own prediction in the result: none, the mean of both, all."""
 
 
-def best_share(losses: Callable[[float], Float64[np.ndarray, "m"]], gate: float) -> float:
+SURE = 2.0
+"""Standard errors by which a site's own probabilities must be better than a half of them to be the whole result."""
+
+
+def best_share(losses: Callable[[float], Float64[np.ndarray, "m"]], gate: float, sure: float = 0.0) -> float:
     """Return the share of a site's own prediction in the result: the best of 0, a half, and 1.
 
     With few rows the combination of steps may do worse than one site alone; their mean is often better than both. The
-    share is 0 unless the gain is more than chance explains: of many sites one is the best by chance.
+    share is 0 unless the gain is more than chance explains: of many sites one is the best by chance, and its trees have
+    been chosen by the same rows.
 
     Parameters
     ----------
@@ -53,13 +58,19 @@ def best_share(losses: Callable[[float], Float64[np.ndarray, "m"]], gate: float)
         Losses of rows that the models have not learned from, with such a share.
     gate : float
         Standard errors that the gain must exceed.
+    sure : float
+        Standard errors by which the share 1 must be better than a half. Of classes it is `SURE`: few rows decide about
+        a log loss, and a mean of probabilities is safe where one of them is sure and wrong.
 
     Examples
     --------
-    >>> best_share(lambda share: np.array([1.0, 1.1]) * abs(share - 0.4), gate=1.0)
-    0.5
+    >>> losses = {0.0: np.ones(3), 0.5: np.array([0.5, 0.4, 0.6]), 1.0: np.array([0.1, 0.1, 0.9])}
+    >>> best_share(losses.__getitem__, gate=1.0), best_share(losses.__getitem__, gate=1.0, sure=2.0)
+    (1.0, 0.5)
     """
     share = min(_SHARES, key=lambda each: losses(each).mean())
+    if share == 1 and not is_notable(losses(0.5) - losses(1.0), sure):
+        share = 0.5
     return share if is_notable(losses(0.0) - losses(share), gate) else 0.0
 
 

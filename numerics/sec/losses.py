@@ -11,8 +11,11 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.sec.mixture import mean_squared_errors
+from numerics.sec.personal_weights import CLUSTER_ROWS
 from numerics.shared.classes import SMALLEST_PROBABILITY
 from numerics.shared.classification import log_losses_of
+
+_TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -110,35 +113,44 @@ def right_probabilities(
     return np.asarray(probabilities[:, np.arange(len(y)), np.asarray(y, np.int64)])
 
 
-def mixture_weights(right: Float64[np.ndarray, "models n"], most_steps: int = 500) -> Float64[np.ndarray, "models"]:
-    """Return the weights with the sum 1 by which models together have the least log loss.
+def mixture_weights(
+    right: Float64[np.ndarray, "models n"], cluster: Float64[np.ndarray, "models"]
+) -> Float64[np.ndarray, "models"]:
+    """Return the weights with the sum 1 by which models together have the least log loss, given those of the cluster.
 
     The EM algorithm for the proportions of a mixture (Dempster, Laird and Rubin 1977), in which no step is worse than
-    the one before. A model with a probability that is not finite gets no weight.
+    the one before; it ends after 500 steps, or where a step gains less than 1e-6 a row. As in
+    `numerics.sec.personal_weights`, the weights of the learner's cluster count as eight more rows, which the models
+    share by them. A model with a probability that is not finite gets no weight.
 
     Parameters
     ----------
     right : ndarray
         ``(models, n)`` probabilities of the rows' classes, of rows that no model was fitted to.
-    most_steps : int
-        Steps at most; it ends where a step gains less than 1e-6 a row.
+    cluster : ndarray
+        ``(models,)`` weights of the cluster's prediction, not negative.
 
     Examples
     --------
-    >>> mixture_weights(np.array([[0.9, 0.9, 0.2], [0.5, 0.5, 0.5], [0.1, 0.1, 0.1]])).round(1)
-    array([0.7, 0.3, 0. ])
+    >>> right = np.array([[0.9, 0.9, 0.2], [0.5, 0.5, 0.5], [0.1, 0.1, 0.1]])
+    >>> [mixture_weights(np.tile(right, times), np.array([0, 1, 0.0])).round(1).tolist() for times in (1, 1000)]
+    [[0.0, 1.0, 0.0], [0.7, 0.3, 0.0]]
     """
     weights = np.zeros(len(right))
     usable = np.flatnonzero(np.isfinite(right).all(axis=1))
-    p = np.maximum(right[usable], SMALLEST_PROBABILITY)
-    shares, before = np.full(len(p), 1 / len(p)), -np.inf
-    for _ in range(most_steps):
+    p, n = np.maximum(right[usable], SMALLEST_PROBABILITY), right.shape[1]
+    center = cluster[usable]
+    center = center / center.sum() if center.sum() > 0 else np.full(len(p), 1 / len(p))
+    shares, before = (center + 1 / len(p)) / 2, -np.inf
+    for _ in range(500):
         mixed = shares @ p
-        gain = float(np.log(mixed).mean())
+        gain = float(np.log(mixed).sum() + CLUSTER_ROWS * (center @ np.log(np.maximum(shares, _TINY)))) / (
+            n + CLUSTER_ROWS
+        )
         if gain - before < 1e-6:
             break
         before = gain
-        shares = shares * (p / mixed).mean(axis=1)
+        shares = (shares * (p / mixed).sum(axis=1) + CLUSTER_ROWS * center) / (n + CLUSTER_ROWS)
     weights[usable] = shares / shares.sum()
     return weights
 

@@ -9,7 +9,7 @@ _FAR = 1e4
 """A model whose error is so many times that of the best one gets no weight."""
 _MOST_STEPS = 30
 """Steps of the search for each model; it needs three at most as a rule."""
-_ROWS = 8.0
+CLUSTER_ROWS = 8.0
 """Rows for which the weights of the cluster count. From 4 to 16 errors of drawn worlds and real sites differ by 4 % at
 most; without any, personal weights lose up to 10 % where groups are clean (docs/sec-evidence.md)."""
 
@@ -81,7 +81,7 @@ def personal_weights(
     center = center / center.sum() if center.sum() > 0 else np.full(m, 1 / m)
     scale = min(1.0, float(np.linalg.norm(residuals @ center)))
     # Of weights with the sum 1, `w - c` is linear in w.
-    away = scale * np.sqrt(_ROWS / n / (center + 1 / m))[:, np.newaxis] * (np.eye(m) - center[:, np.newaxis])
+    away = scale * np.sqrt(CLUSTER_ROWS / n / (center + 1 / m))[:, np.newaxis] * (np.eye(m) - center[:, np.newaxis])
     # The sum's own row makes it 1 up to a factor, on which the best proportions do not depend.
     system = np.vstack([residuals, away, np.ones(m)])
     target = np.zeros(len(system))

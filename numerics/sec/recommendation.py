@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -18,6 +18,19 @@ _LARGEST_SQUARE = 8.0
 """The largest squared difference of a row over their mean, of some ten to a hundred rows."""
 
 
+def first_choice(ways: Collection[str]) -> str:
+    """Return the way that is recommended unless held-out rows refute it: the first one of those that can be used.
+
+    The errors of all other ways are compared with its error.
+
+    Examples
+    --------
+    >>> first_choice(("alone", "cluster", "personal")), first_choice(("alone", "all"))
+    ('personal', 'alone')
+    """
+    return next((way for way in reversed(_ANSWERS) if way in ways), "")
+
+
 def recommend(
     errors: Mapping[str, float],
     deviations: Mapping[str, float],
@@ -26,29 +39,28 @@ def recommend(
     *,
     squared: bool = True,
 ) -> str:
-    """Return ``personal``, or ``cluster`` or ``alone`` if that is better by more than chance explains.
+    """Return `first_choice`, or another way if that is better by more than chance explains.
 
     Clusters and personal weights were chosen by all rows that the learners fitted to, which are more than those held
-    out. So the held-out rows can refute them, and need not confirm them. Where there are no personal weights, and of
-    classes, whose personal weights do not start from the cluster's, ``cluster`` comes first.
+    out. So the held-out rows can refute them, and need not confirm them.
 
     Parameters
     ----------
     errors : Mapping[str, float]
         Mean losses by name, ``cluster`` among them, infinite where a prediction was not finite.
     deviations : Mapping[str, float]
-        Standard errors of the differences to the cluster's error.
+        Standard errors of the differences to the error of `first_choice`.
     n_test : int
         Rows held out, at least 1.
     noise : float
         Standard deviation of what was added to each error, in what a row can count for; 0 if nothing was. If it is
-        large, the standard errors say little. Then only ``alone`` can refute the cluster: its error has no noise.
+        large, the standard errors say little. Then only ``alone`` can refute it: its error has no noise.
     squared : bool
         Whether losses are squared errors, whose ratio can be tested, too; of log losses only the difference is.
 
     Examples
     --------
-    >>> errors, deviations = {"alone": 1.0, "cluster": 1.5, "personal": 1.6}, {"alone": 0.1, "personal": 0.1}
+    >>> errors, deviations = {"alone": 1.0, "cluster": 1.5, "personal": 1.6}, {"alone": 0.2, "cluster": 0.1}
     >>> recommend(errors, deviations, 40), recommend(errors, deviations, 2)
     ('alone', 'personal')
 
@@ -58,25 +70,22 @@ def recommend(
     'alone'
     """
     finite = {name: errors[name] for name in _ANSWERS if np.isfinite(errors.get(name, np.inf))}
-    base = "personal" if squared and "personal" in finite else "cluster"
-    if base not in finite:
-        return min(finite, key=finite.__getitem__, default="cluster")
+    base = first_choice(finite)
+    if not base:
+        return "cluster"
     reliable = is_reliable(noise)
     spread = float(np.sqrt(noise_factor(n_test, noise)))
-    # The standard errors are those of differences to the cluster's error; of two others, at most their sum.
-    apart = {name: deviations.get(name, 0.0) * (name != "cluster") for name in finite}
+    apart = {name: deviations.get(name, 0.0) * (name != base) for name in finite}
     rivals = [name for name in finite if name != base and (reliable or name == "alone")]
     better = [
         name
         for name in rivals
-        if _is_worse(
-            finite[base], finite[name], (apart[base] + apart[name]) * spread, n_test, paired=reliable, squared=squared
-        )
+        if _is_worse(finite[base], finite[name], apart[name] * spread, n_test, paired=reliable, squared=squared)
     ]
     if better:
         return min(better, key=finite.__getitem__)
     # The same model predicts by several ways, whose last digits differ.
-    nearest = {name: max(abs(finite[name] - finite[base]), abs(apart[name] - apart[base])) for name in finite}
+    nearest = {name: max(abs(finite[name] - finite[base]), apart[name]) for name in finite}
     return next(name for name, distance in nearest.items() if distance <= _ROUNDING * finite[base])
 
 

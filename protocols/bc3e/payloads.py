@@ -42,7 +42,7 @@ MOST_BITS = 52
 """Bits of the grid: as many as float64 has."""
 MOST_SWEEPS = 100_000
 """Largest number of sweeps of one E-step."""
-LEVELS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+LEVELS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 """Class probabilities from which on sites count a decision as sure."""
 MOST_DRAWS = 100
 """Largest weight of an instance's class, in draws of theta."""
@@ -190,6 +190,9 @@ class EStep(Payload, answer=Statistics, spends={MODELS: 1}):
         Weight of an instance's class, in draws of theta (numerics/bc3e/reliability.py); 0: classifiers vote.
     alone : bool
         Whether this is an E-step of the classifiers alone, the first one, from which the center chooses `draws`.
+    classes : ndarray
+        Responsibilities of the classes ``r_n`` of the site's shared instances in the E-step before, ``(k, shared)`` on
+        the grid, where it alone holds confusion matrices and that step counts; else empty.
     """
 
     step: int
@@ -205,6 +208,7 @@ class EStep(Payload, answer=Statistics, spends={MODELS: 1}):
     smoothing: float
     draws: int = 0
     alone: bool = False
+    classes: Int64[np.ndarray, "_ _"] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
 
 @dataclass(frozen=True)
@@ -221,7 +225,7 @@ class Shares(Payload):
     bound : int
         The clusterings' part of the bound over all shared instances, and the prior of the site's own clusterings.
     products : ndarray
-        Inner products of the newest step of its own clusterings with their earlier steps (numerics/bc3e/anderson.py).
+        Inner products of the newest step of its own clusterings' beta with earlier steps (numerics/bc3e/anderson.py).
     evidence : ndarray
         Sum over its classifiers of the log probabilities of their labels under each class, ``(k, active)``, on the
         grid; only in the first sweep of an E-step, and only if classifiers have confusion matrices. It reveals as much
@@ -247,8 +251,8 @@ class Sweep(Payload, answer=Shares, spends={MODELS: 1}):
     """To sites, every sweep, column and arbitrary: ``psi(gamma_n)`` of the shared instances that have not converged.
 
     `active` are places among the site's shared instances, in the order of `Setup.shared`. If classifiers have confusion
-    matrices, `classes` are the responsibilities of the classes ``r_n``, ``(k, active)`` on the grid, and `first` marks
-    the first sweep of an E-step. Else `classes` is empty.
+    matrices, `first` marks the first sweep of an E-step. If the center needs sums by the classes of this E-step, it
+    asks once more: `classes` are their responsibilities ``r_n``, ``(k, shared)`` on the grid. Else it is empty.
     """
 
     active: Int64[np.ndarray, "active"]
@@ -352,6 +356,8 @@ class Conclude(Payload, answer=Tally):
         (`numerics.bc3e.reliability.class_probabilities`); else empty.
     abstain : float
         Class probability below which the site lists an instance as unsure in its own file; 0: none.
+    doubt : float
+        Share of an even guess in class probabilities (`numerics.bc3e.reliability.doubt_of`).
     """
 
     accepted: bool
@@ -359,3 +365,4 @@ class Conclude(Payload, answer=Tally):
     counted: Int64[np.ndarray, "c"]
     alpha: Float64[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(0))
     abstain: float = 0.0
+    doubt: float = 0.0

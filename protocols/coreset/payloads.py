@@ -253,7 +253,7 @@ class Price(ClusteringAsk, answer=Masses, alike=True):
     temperatures: Float64[np.ndarray, "m"]
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {ASSIGNMENTS: len(self.shifts)}
 
 

@@ -82,7 +82,7 @@ class Predict(ExpertAsk, answer=Predictions):
         return sum(map(len, self.points)) * (1 + self.landmarks * self.joint)
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: 1, QUERY_POINTS: self.n_answers}
 
 
@@ -125,5 +125,5 @@ class PredictAlone(ExpertAsk, answer=ErrorsAlone):
     groups: int
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: 1, QUERY_POINTS: len(self.points)}

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.residual.agent_combination import AgentCombination, ClassScores
-from numerics.residual.alone import best_share, errors_alone
+from numerics.residual.alone import SURE, best_share, errors_alone
 from numerics.residual.boosted import MIN_LEAF, finish, gate_of, gated_weights
 from numerics.residual.influence import harm_of
 from numerics.residual.losses import LogLoss, loss_of
@@ -207,6 +207,7 @@ class Boosted:
         share = best_share(
             lambda share: loss.judged_losses((1 - share) * self.judged + share * held[:n_validation]),
             gate_of(n_validation),
+            sure=SURE if isinstance(loss, LogLoss) else 0.0,
         )
         if not share:
             return result

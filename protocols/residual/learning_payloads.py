@@ -152,7 +152,7 @@ class Fit(Payload, answer=FittedValues):
     keep: bool = False
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: self.steps * self.target.shape[1]}
 
 
@@ -200,7 +200,7 @@ class Try(Payload, answer=TrialFit):
     accepted: int = -1
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: self.steps}
 
 

@@ -51,6 +51,8 @@ class FusionStep(Payload):
         Agents whose last answer was unusable and counts as missing.
     train, validation, test : float
         Mean squared errors, or log losses, of the newest ensemble; 0 where there are no such rows.
+    last : bool
+        Whether these asks tell agents to store their models.
     beta : ndarray
         Coefficients, one for each agent; this and the following fields are empty until the run has ended.
     iteration : int
@@ -67,8 +69,6 @@ class FusionStep(Payload):
         Agents with a part in the result that did not confirm that they stored their model.
     left_out : tuple of str
         Agents that raised the error on validation rows (``residual.robust``).
-    last : bool
-        Whether these asks tell agents to store their models.
     alone : tuple of str
         Agents with a known error of their own predictions (`Compare`).
     alone_errors : ndarray
@@ -91,19 +91,19 @@ class FusionStep(Payload):
     train: float
     validation: float
     test: float
-    beta: Float64[np.ndarray, "D"]
-    iteration: int
-    power: float
-    curve: Float64[np.ndarray, "t 3"]
-    parts: Float64[np.ndarray, "t D"]
-    seen: Bool[np.ndarray, "D"]
-    without_receipt: tuple[str, ...]
-    left_out: tuple[str, ...]
     last: bool
-    alone: tuple[str, ...]
-    alone_errors: Float64[np.ndarray, "k 3"]
-    own_site: str
-    own_share: float
+    beta: Float64[np.ndarray, "D"] = field(default_factory=lambda: np.zeros(0))
+    iteration: int = 0
+    power: float = 0.0
+    curve: Float64[np.ndarray, "t 3"] = field(default_factory=lambda: np.zeros((0, 3)))
+    parts: Float64[np.ndarray, "t D"] = field(default_factory=lambda: np.zeros((0, 0)))
+    seen: Bool[np.ndarray, "D"] = field(default_factory=lambda: np.zeros(0, bool))
+    without_receipt: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
+    alone_errors: Float64[np.ndarray, "k 3"] = field(default_factory=lambda: np.zeros((0, 3)))
+    own_site: str = ""
+    own_share: float = 0.0
     scores: Float64[np.ndarray, "w s"] = field(default_factory=lambda: np.zeros((0, 0)))
     threshold: float = -1.0
 
@@ -279,5 +279,5 @@ class Pass(Payload, answer=NextResidual):
     accepted: int = -1
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: self.steps}

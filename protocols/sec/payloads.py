@@ -151,7 +151,7 @@ class Exchange(Payload, answer=Losses):
     rows: Int64[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: len(self.models)}
 
 
@@ -195,8 +195,9 @@ class Errors(Payload):
     finite : ndarray
         Whether the combination's prediction is finite for every row.
     deviations : ndarray
-        Standard error of the difference to the error of the combination ``cluster``, from the differences row by row;
-        0 where `finite` is False.
+        Standard error of the difference to the error of ``personal``, or else of ``cluster``, or else of ``alone``:
+        the first one that is finite, which is what the learner should use unless its rows refute it. From the
+        differences row by row; 0 where `finite` is False. By it the center says whether to join.
     noise : float
         As in `Losses`, for each error.
     scores : ndarray
@@ -204,9 +205,9 @@ class Errors(Payload):
         exact, so only a site that trusts the center with its rows sends them, as simulated sites do. Else, and for
         amounts, `scores`, `confusion` and `reliability` are empty.
     confusion : ndarray
-        Of the combination ``cluster``, rows by true and predicted class.
+        Rows by true and predicted class, of the combination with which `deviations` compare.
     reliability : ndarray
-        Of the combination ``cluster``, points of the reliability diagram.
+        Points of the reliability diagram of the same combination.
     """
 
     n_test: int
@@ -225,7 +226,8 @@ class Predict(Payload, answer=Errors):
 
     A combination predicts ``sum_i weights_i f_i(x) + own f(x) + [1 x] coefficients`` (Ye, Ding and Ghanadan 2022, eq.
     5), plus ``sum_m pool_model_m g_m(x)`` over models g of pooled rows. The combination ``personal`` has no weights
-    here: the learner computes its own, starting from `shares`, and they never leave it.
+    here: the learner computes its own, starting from `shares`, and of classes takes the probabilities to a power of its
+    own. Neither ever leaves it, and the answer of a real site is computed without the power.
 
     Attributes
     ----------
@@ -266,5 +268,5 @@ class Predict(Payload, answer=Errors):
     standardize: str
 
     def spends(self) -> dict[str, int]:
-        """Return what it takes of a site's budget."""
+        """Return the amounts that the ask takes from a site's budget."""
         return {MODELS: 2 * len(self.combinations)}  # an error of each, and its standard error

@@ -110,19 +110,8 @@ def _places(planted: PlantedClusters) -> tuple[Float64[np.ndarray, "k d"], Float
 def planted_of(config: Config, seed: int) -> PlantedClusters:
     """Return the planted rows of a run configuration.
 
-    Parameters
-    ----------
-    config : Config
-        Run configuration; used are `coreset.rows` (0: a million), `coreset.dimension` (0: 10), `coreset.groups`
-        (0: 2) and `coreset.planted` (0: as many as `coreset.k`). The number of rows is rounded down to a multiple of
-        the number of groups.
-    seed : int
-        Not negative.
-
-    Raises
-    ------
-    ScenarioError
-        If a setting is out of range.
+    Settings: `coreset.rows` (0: a million, rounded down to a multiple of the number of groups), `coreset.dimension`
+    (0: 10), `coreset.groups` (0: 2) and `coreset.planted` (0: as many as `coreset.k`).
     """
     groups = _setting(config, "coreset.groups", GROUPS, 1, 100)
     rows = _setting(config, "coreset.rows", ROWS, groups, MOST)

@@ -29,17 +29,7 @@ def synthetic(config: Config, seed: int) -> PooledRows:
 
     Section V-A1. Inputs are uniform, from 0 to 1 and from -0.2 to 1.2. The test outputs have the noise as well.
 
-    Parameters
-    ----------
-    config : Config
-        Run configuration; used is `gp.rows`.
-    seed : int
-        Not negative.
-
-    Raises
-    ------
-    ScenarioError
-        If `gp.rows` is out of range.
+    Setting: `gp.rows`.
     """
     return _draw(rows_of("gp-synthetic", config, N_ROWS, MOST), seed)
 

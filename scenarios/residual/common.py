@@ -12,7 +12,7 @@ from jaxtyping import Float64
 
 from numerics.residual.columns_and_outcomes import Columns, Outcomes
 from numerics.shared.threads import single_threaded
-from scenarios.common import Baselines, check_sites, frozen, no_baselines, settings_of
+from scenarios.common import check_sites, frozen, settings_of
 from scenarios.registry import Cell, Config, Scenario, register
 
 # A world draws from streams of its own: [seed, world, purpose, ...].
@@ -129,7 +129,8 @@ def add(*, draw: Draw, sites: int, name: str, any_number: bool, pooled: bool, **
     def baselines(config: Config, seed: int) -> dict[str, float]:
         return dict(pooled_errors(draw(config, seed), int(config.get("residual.min-leaf", 0)) or MIN_LEAF, seed))
 
-    own_baselines: Baselines = baselines if pooled else no_baselines
+    if pooled:
+        world["baselines"] = baselines
     return register(
         Scenario(
             name=name,
@@ -139,7 +140,6 @@ def add(*, draw: Draw, sites: int, name: str, any_number: bool, pooled: bool, **
             shards=shards,
             truth=truth,
             outcome=outcome,
-            baselines=own_baselines,
             **world,
         )
     )

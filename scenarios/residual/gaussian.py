@@ -41,17 +41,7 @@ def theorem2(config: Config, seed: int) -> World:
     The rows are therefore a Fibonacci lattice in the unit square, shifted by a random amount and mapped to normal
     quantiles. All rho share the quantiles; there are no test rows.
 
-    Parameters
-    ----------
-    config : Config
-        Run configuration; used is `residual.correlation`, 0 for 0.7.
-    seed : int
-        Not negative; of the shift.
-
-    Raises
-    ------
-    ScenarioError
-        If the correlation is out of range.
+    Setting: `residual.correlation` (0: 0.7). The seed draws the shift.
     """
     return _gaussian(number(config, "residual.correlation", 0.0, 0.0, 0.999) or RHO_DEFAULT, seed)
 

@@ -24,17 +24,12 @@ def concrete(config: Config, seed: int) -> World:
 
     The outcome is standardized by the mean and the deviation of the training rows.
 
-    Parameters
-    ----------
-    config : Config
-        Run configuration; used is `data` (`scenarios.datasets.locate`).
-    seed : int
-        Not negative.
+    Setting: `data` (`scenarios.datasets.locate`).
 
     Raises
     ------
     ScenarioError
-        If the data cannot be had, have too few rows, or the outcome is the same in all training rows.
+        If the data are not available, have too few rows, or the outcome is the same in all training rows.
     """
     return _split(datasets.locate("concrete", config), seed, 0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from scenarios.common import Baselines, no_baselines, settings_of
+from scenarios.common import settings_of
 from scenarios.registry import Scenario, register
 
 # A world draws from streams of its own: [seed, world, ...].
@@ -17,6 +17,6 @@ PAPER = settings(selection="half-half", reference="fitted", weights="rows")
 """What all tables of the paper have: methods chosen by (2), errors on the rows of the fit, and the weights of (5)."""
 
 
-def add(*, baselines: Baselines = no_baselines, **world: Any) -> Scenario:
+def add(**world: Any) -> Scenario:
     """Register a scenario of SEC, a table with a fixed number of sites; `world`: the other fields of `Scenario`."""
-    return register(Scenario(protocol="sec", any_number=False, baselines=baselines, **world))
+    return register(Scenario(protocol="sec", any_number=False, **world))

@@ -42,24 +42,12 @@ def grid(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
     For a seed, all levels have the same split, fewer attacked learners are a subset of more, and the arrays are the
     same: every learner has one x, one y and one ``-y``.
 
-    Parameters
-    ----------
-    config : Config
-        Run configuration; used are `sec.attacked` and `data` (`scenarios.datasets.locate`).
-    seed : int
-        Not negative.
-    n_sites : int
-        50.
-
-    Returns
-    -------
-    list of RegressionRows
-        Read-only.
+    Settings: `sec.attacked` and `data` (`scenarios.datasets.locate`).
 
     Raises
     ------
     ScenarioError
-        If a setting is out of range, the number of sites another, or the data cannot be had.
+        If the data are not available.
     """
     check_sites("sec-grid", n_sites, N_GRID)
     versions = _grid_split(datasets.locate("grid", config), seed)
@@ -127,24 +115,12 @@ def ct(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
     which real sites would have to allow. The candidates standardize their inputs themselves (`sec.standardize` model),
     which the lasso needs. The outcome keeps its units, in which the scans differ.
 
-    Parameters
-    ----------
-    config : Config
-        Run configuration; used is `data` (`scenarios.datasets.locate`).
-    seed : int
-        Not negative.
-    n_sites : int
-        97.
-
-    Returns
-    -------
-    list of RegressionRows
-        Read-only.
+    Setting: `data` (`scenarios.datasets.locate`).
 
     Raises
     ------
     ScenarioError
-        If the number of sites is another, or the file is not one of 97 scans.
+        If the file does not hold 97 scans.
     """
     check_sites("sec-ct", n_sites, N_CT)
     return list(_ct_split(datasets.locate("ct", config), seed))

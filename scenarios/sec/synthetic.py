@@ -54,24 +54,7 @@ def simulation1(config: Config, seed: int, n_sites: int) -> list[RegressionRows]
     The cells use the first, which fits the paper's description. Figure 3 shows eigenvalues and eigenvectors of
     one realization with p = 5 (SNR 2^4 in the text, 4 in the caption): a run's ``arrays.npz`` holds those.
 
-    Parameters
-    ----------
-    config : Config
-        Run configuration; used are `sec.p` and `sec.snr`.
-    seed : int
-        Not negative.
-    n_sites : int
-        20.
-
-    Returns
-    -------
-    list of RegressionRows
-        Read-only.
-
-    Raises
-    ------
-    ScenarioError
-        If a setting is out of range, or the number of sites another.
+    Settings: `sec.p` and `sec.snr`.
     """
     check_sites("sec-simulation1", n_sites, N_SIMULATED)
     p = int(number(config, "sec.p", Settings.p, 1))
@@ -149,9 +132,7 @@ def simulation2(config: Config, seed: int, n_sites: int) -> list[RegressionRows]
     has the variance 0.01. X1 ~ U(0, 100), X2 ~ U(40 pi, 560 pi), X3 ~ U(0, 1), X4 ~ U(1, 11), the other 496 inputs are
     standard normal. Only the first learner has test rows, 100 of them: the errors of a run are its own, as in Table II.
 
-    The five cells differ only in the candidates and share every array.
-
-    Parameters, result and errors are those of `simulation1`; no setting is used.
+    The five cells differ only in the candidates and share every array. No setting is used.
     """
     check_sites("sec-simulation2", n_sites, N_SIMULATED)
     return list(_friedman(seed))
@@ -229,24 +210,7 @@ def fairness(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
     and no number of repetitions averages that. Compare over all c: the excess of SEC-Fairness over the oracle's error
     is .39 of the excess of Fairness in the paper, and .46 in an independent implementation.
 
-    Parameters
-    ----------
-    config : Config
-        Run configuration; used are `sec.effect` and the run's `seed`.
-    seed : int
-        Of the repetition; it draws the split. Not negative.
-    n_sites : int
-        50.
-
-    Returns
-    -------
-    list of RegressionRows
-        Read-only.
-
-    Raises
-    ------
-    ScenarioError
-        If a setting is out of range, or the number of sites another.
+    Settings: `sec.effect` and the run's `seed`; the repetition's seed draws the split.
     """
     check_sites("sec-fairness", n_sites, N_FAIRNESS)
     people, order = _people_of(config), _order(seed)

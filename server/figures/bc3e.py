@@ -35,7 +35,7 @@ def figures(report: Report, arrays: Arrays) -> list[Figure]:
     if len(coverage) > 1:
         images.append(_coverage(report, coverage))
     if clusterings := _predictive_shares(arrays):
-        images.append(_clusterings(report, clusterings, _commonest(arrays)))
+        images.append(_clusterings(report, clusterings, float(_prior(arrays).max())))
     changed = arrays.get("changed", np.empty(0))
     if len(changed) > 1:
         images.append(_changed(report, changed))
@@ -196,10 +196,6 @@ def _prior(arrays: Arrays) -> Float64[np.ndarray, "k"]:
     """Return the share of each class among the instances, under the fitted model."""
     alpha = arrays.get("alpha", np.ones(1))
     return np.asarray(alpha / alpha.sum())
-
-
-def _commonest(arrays: Arrays) -> float:
-    return float(_prior(arrays).max())
 
 
 def _clusterings(report: Report, clusterings: list[_Clustering], commonest: float) -> Figure:

@@ -33,11 +33,11 @@ def classification_figures(arrays: Arrays, where: str, who: str) -> list[Figure]
     Parameters
     ----------
     arrays : Arrays
-        Of `server.report.classification.class_arrays`.
+        Arrays of the run (`server.report.classification`).
     where : str
-        Which rows these are, such as "on held-out rows".
+        The rows in words, such as "on held-out rows".
     who : str
-        Whose predictions these are, such as "every learner with its cluster".
+        Author of the predictions, such as "every learner with its cluster".
     """
     if "confusion" not in arrays or not arrays["confusion"].sum():
         return []

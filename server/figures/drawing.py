@@ -1,4 +1,4 @@
-"""Drawing of figures: PNG and SVG images whose bytes depend on their content alone, and what they show as CSV."""
+"""Drawing of figures: PNG and SVG images whose bytes depend on their content alone, and their data as CSV."""
 
 from __future__ import annotations
 
@@ -29,16 +29,15 @@ _ABREAST = 2
 """Panels in a row."""
 
 
-def png(draw: Callable[[Axes], None], height: float, width: float = WIDTH) -> Image:
-    """Return a drawing, with sizes in inches; no date, no software, no settings of the user's own matplotlib."""
-    return png_panels(lambda panels: draw(panels[0]), 1, height, width)
+def png(draw: Callable[[Axes], None], height: float) -> Image:
+    """Return a drawing of this height in inches, without date, software, and settings of the user's own matplotlib."""
+    return png_panels(lambda panels: draw(panels[0]), 1, height)
 
 
 def png_panels(
     draw: Callable[[Sequence[Axes]], None],
     n: int,
     height: float,
-    width: float = WIDTH,
     *,
     same_x: bool = True,
     same_y: bool = True,
@@ -58,7 +57,7 @@ def png_panels(
         mpl.rc("axes", titlesize=_TITLES)
         mpl.rc("xtick", labelsize=_TICKS)
         mpl.rc("ytick", labelsize=_TICKS)
-        figure = Figure(figsize=(width, height * rows), dpi=150, layout="constrained")
+        figure = Figure(figsize=(WIDTH, height * rows), dpi=150, layout="constrained")
         canvas: Any = FigureCanvasAgg(figure)
         panels = figure.subplots(rows, columns, sharex=same_x, sharey=same_y, squeeze=False).ravel().tolist()
         for axes in panels[n:]:

@@ -18,9 +18,9 @@ class Figure:
     image : Image
         PNG image, with SVG and data.
     caption : str
-        What is drawn, with units and sizes.
+        Content of the figure, with units and sizes.
     alt : str
-        What is to be seen, in numbers, for readers who cannot see it.
+        The figure in numbers, for readers who cannot see it.
     """
 
     name: str

@@ -7,9 +7,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from server.report.data import Arrays, ResultsError
-from server.report.previous_run import read_results
 from server.report.protocol import HASHED_NAMES, Answer, Config, Meaning, ProtocolReport, Rival, higher, lower
-from server.report.saved_arrays import check_saved
+from server.report.saved_arrays import check_saved, read_results
 
 _HOLDINGS = {
     "row": "Each site holds some of the instances, with the labels that all classifiers and clusterings give them.",
@@ -97,7 +96,7 @@ REPORT = ProtocolReport(
         Answer(
             "bound",
             "{who} classified {their} instances at a bound on the log-likelihood of {value}; no true classes are"
-            " known, so nobody can say how many are right",
+            " known, and so no accuracy",
         ),
     ),
     metrics={

@@ -10,7 +10,7 @@ from typing import Any
 
 from protocols.settings import run_keys
 from server.report.data import Report, ResultsError
-from server.report.formatting import counted, folded, grouped, human_bytes, human_seconds, listed, number, printable
+from server.report.formatting import counted, folded, human_bytes, human_seconds, listed, number, printable
 from server.report.glossary import direction, meaning
 from server.report.headline import answer
 from server.report.html import figure_texts
@@ -34,7 +34,7 @@ from server.results import load
 __all__ = ["Run", "compare_html", "notes", "open_runs", "render_comparison"]
 
 _PATHS = {"output-dir", "resume-from"}
-"""Keys that say where results are, not what they are."""
+"""Keys of places, which do not affect results."""
 _BEST, _UNCLEAR = "best", "best, not significantly"
 _SIGNS = {"": "", _BEST: " *", _UNCLEAR: " (*)"}
 """Signs of the best value of a row in the terminal."""
@@ -49,11 +49,11 @@ class Run:
     Attributes
     ----------
     label : str
-        Its name on the page and in the table: ``run 1``.
+        Name of the run on the page and in the table: ``run 1``.
     path : Path
-        Its results directory as the user typed it, so that a shared page says no more about this machine.
+        Results directory as the user typed it, so that a shared page does not reveal more paths of this machine.
     report : Report
-        Its report.
+        Report of the run.
     images : Mapping[str, bytes]
         PNG images by the name of their figure.
     """
@@ -70,7 +70,7 @@ def open_runs(paths: Sequence[Path]) -> list[Run]:
     Raises
     ------
     ResultsError
-        If there are fewer than two, one is named twice, or one cannot be read or was interrupted.
+        If there are fewer than two, one occurs twice, or one cannot be read or was interrupted.
     """
     if len(paths) < 2:
         raise ResultsError("comparing takes two results directories or more")
@@ -92,7 +92,7 @@ def open_runs(paths: Sequence[Path]) -> list[Run]:
 
 
 def _other_data(runs: Sequence[Run]) -> list[str]:
-    """Return why the runs' numbers are about different data or different questions; empty if they are not."""
+    """Return the reasons why the runs' numbers are about different data or questions; empty if they are not."""
     reports = [run.report for run in runs]
     if len(protocols := _values(reports, lambda each: each.protocol)) > 1:
         return [f"the runs have different protocols ({listed(protocols)}), which answer different questions"]
@@ -106,7 +106,7 @@ def _other_data(runs: Sequence[Run]) -> list[str]:
 
 
 def _other_draws(runs: Sequence[Run]) -> list[str]:
-    """Return what makes numbers differ beside the settings."""
+    """Return other reasons than settings why numbers differ."""
     reports = [run.report for run in runs]
     reasons = []
     if len(seeds := _values(reports, lambda each: each.seed)) > 1:
@@ -131,7 +131,7 @@ def _values(reports: Sequence[Report], of: Callable[[Report], object]) -> list[s
 
 
 def notes(runs: Sequence[Run]) -> list[str]:
-    """Return sentences on what keeps the runs from being comparable."""
+    """Return sentences on what limits the comparison of the runs."""
     reasons = [f"{each}; nothing is marked best" for each in _other_data(runs)] + _other_draws(runs)
     return [f"{each[:1].upper()}{each[1:]}." for each in reasons]
 
@@ -192,8 +192,8 @@ def _metric_rows(runs: Sequence[Run], marked: bool) -> list[tuple[str, list[str]
 def _cost_rows(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     reports = [run.report for run in runs]
     return [
-        ("sites", [grouped(len(each.sites)) for each in reports]),
-        ("rounds", [grouped(each.rounds) for each in reports]),
+        ("sites", [f"{len(each.sites):,}" for each in reports]),
+        ("rounds", [f"{each.rounds:,}" for each in reports]),
         ("to the sites", [human_bytes(each.ledger.get("bytes_to_sites", 0)) for each in reports]),
         ("from the sites", [human_bytes(each.ledger.get("bytes_from_sites", 0)) for each in reports]),
         ("time", [human_seconds(each.seconds) for each in reports]),

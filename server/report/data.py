@@ -21,21 +21,21 @@ SCHEMA = 1
 
 
 class ResultsError(ValueError):
-    """Results that cannot be written, found or read; the message says what to do."""
+    """Error: results cannot be written, found or read. The message says what to do."""
 
 
 @dataclass(kw_only=True)
 class Report:
-    """What one run learned and what it cost.
+    """Result and cost of one run.
 
     Attributes
     ----------
     schema : int
         Version of this layout.
     scenario, protocol : str
-        What was run.
+        Names of scenario and protocol.
     seed : int
-        The run's seed.
+        Seed of the run.
     sites : list of str
         Names of the sites in alphabetical order.
     rounds : int
@@ -45,15 +45,15 @@ class Report:
     metrics : dict
         Finite numbers by name; the standard error of ``x`` is named ``x_se``.
     published : dict
-        Figures of the paper, by the name of the metric they belong to.
+        Figures of the paper, by metric.
     table : list of dict
-        Rows of the result table, where a scenario has one.
+        Rows of the result table; may be empty.
     ledger : dict
-        Summary of what crossed the wire (`server.report.summary.ledger_summary`).
+        Summary of the ledger (`server.report.summary.ledger_summary`).
     versions : dict
         Version by package.
     missing : dict
-        By site, what went wrong with it, in order.
+        By site, its failures in order.
     notes : list of str
         Warnings to read before using the result.
     config : dict
@@ -68,18 +68,17 @@ class Report:
         The run in words: ``question``, ``data``, ``holdings`` (who holds what), ``disclosure`` (what left the sites)
         and ``earlier`` (the run it goes on from); what does not apply is absent.
     differences : dict
-        By metric that the answer's number is compared with: ``difference``, ``relative`` and their standard errors
-        (`server.report.headline.differences`); empty with one repetition,
-        unless test rows are pairs.
+        By rival metric: ``difference``, ``relative`` and their standard errors
+        (`server.report.headline.differences`); empty with one repetition, unless test rows are pairs.
     shorthand : str
-        The same command as `command` as ``consilience`` takes it; empty where real sites took part.
+        The same command for ``consilience``; empty if real sites took part.
     influence : dict
         The result without each site (`server.report.influence.as_data`): ``measure``, ``with_all``, ``without`` by
-        site, ``most``, the site whose absence changes the measure most, and ``change``; or ``unknown``, why it cannot
-        be said. Empty where the protocol has no such.
+        site, ``most``, the site whose absence changes the measure most, and ``change``; or ``unknown``, the reason why
+        it is unknown. Empty if the protocol does not define it.
     verdict : dict
-        Whether to join (`server.report.verdict.Verdict`): ``decision``, ``words``, ``reason``, the ``ways`` that were
-        compared, and ``warnings``.
+        The verdict (`server.report.verdict.Verdict`): ``decision``, ``words``, ``reason``, the compared ``ways``, and
+        ``warnings``.
     figures : list of dict
         ``name``, ``caption`` and ``alt`` of every figure; its image is ``figures/NAME.png``.
 

@@ -148,17 +148,6 @@ def counted(n: float, thing: str) -> str:
     return f"{n:,.0f} {thing}{'' if n == 1 else 's'}"
 
 
-def grouped(number: int) -> str:
-    """Return a whole number with separated thousands.
-
-    Examples
-    --------
-    >>> grouped(2000)
-    '2,000'
-    """
-    return f"{number:,}"
-
-
 def listed(items: Iterable[str], last: str = "and") -> str:
     """Return items as a list in words.
 

@@ -11,9 +11,8 @@ from protocols.gp.settings import FEWEST_IN_GROUP, Settings
 from server.report.classification import score_meanings
 from server.report.data import Arrays, ResultsError
 from server.report.formatting import listed
-from server.report.previous_run import read_results
 from server.report.protocol import Answer, Config, Meaning, ProtocolReport, Rival, higher, lower
-from server.report.saved_arrays import check_saved
+from server.report.saved_arrays import check_saved, read_results
 
 _COVERAGE = re.compile(r"coverage_(\d\d)")
 _LEVEL, _CHANCE = 0.95, 1.96
@@ -29,7 +28,7 @@ _DISCLOSED = {
     "gp.Predictions": "predictions at the query points",
     "gp.ErrorsAlone": "sums of errors of each site alone",
 }
-"""By payload, what it discloses of the sites' rows."""
+"""Disclosures about the sites' rows by payload."""
 
 
 def more_metrics(metric: str) -> Meaning | None:

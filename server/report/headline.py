@@ -1,4 +1,4 @@
-"""The answer of a run: one sentence with its main number, and what that number is compared with."""
+"""The answer of a run: one sentence with its main number, and comparisons with alternatives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from server.report.data import Arrays, Report
-from server.report.formatting import counted, grouped, listed, number, percent, with_error
+from server.report.formatting import counted, listed, number, percent, with_error
 from server.report.glossary import direction, meaning
 from server.report.protocol import Answer, Rival, report_of
 from server.report.table_headline import label_columns, table_answer
@@ -23,6 +23,7 @@ __all__ = [
     "comparisons",
     "differences",
     "first_metrics",
+    "half_width",
     "in_words",
     "value_text",
 ]
@@ -34,22 +35,24 @@ THE_SAME = "the same"
 """Difference and verdict of equal numbers."""
 
 _IN_PAPER = "in the paper"
+_CHANCE = 0.05
+"""Two-sided probability of a difference by chance."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The answer's number beside another one.
+    """A comparison of the answer's number with another one.
 
     Attributes
     ----------
     metric : str
         Name of the other number; the answer's own name for the paper's figure.
     words : str
-        What the other number stands for, as it follows "less than".
+        The other number in words that follow "less than".
     value : str
         The other number as text.
     difference : str
-        By how much this run's number is less or more, in words; "the same" if they are equal.
+        The difference in words; "the same" if the numbers are equal.
     verdict : str
         ``"better"``, ``"worse"``, ``"the same"``, `UNCLEAR`, or ``"the price of ..."`` in place of "worse" for a rival
         that is not available in practice; empty if neither way is better.
@@ -63,9 +66,9 @@ class Comparison:
 
 
 def answer(report: Report, beside: Collection[str] = ()) -> str:
-    """Return one or two sentences: the run's main number, which way is better, and what it is compared with.
+    """Return one or two sentences: the run's main number, which way is better, and the comparisons.
 
-    Metrics in `beside` are left out of the comparison, where another sentence has them.
+    Metrics in `beside` are not compared, because another sentence has them.
     """
     if table := table_answer(report, _who(report), report_of(report.protocol).answers):
         return table
@@ -106,7 +109,7 @@ class _Words(dict[str, str]):
 
 
 def _counted(report: Report, name: str) -> str:
-    """Return a metric with what it counts: ``1 cluster``, ``103 points``."""
+    """Return a metric with its counted thing: ``1 cluster``, ``103 points``."""
     value, known = _value(report, report.metrics, name), meaning(report.protocol, name)
     return f"{value} {known.counts}{'' if value == '1' else 's'}" if known and known.counts else value
 
@@ -121,9 +124,9 @@ def _first_metric(report: Report) -> str:
 
 
 def comparisons(report: Report) -> list[Comparison]:
-    """Return what the answer's number is compared with: the alternatives, then the paper's figure.
+    """Compare the answer's number with the alternatives, then with the paper's figure.
 
-    A table has none: its rows have a number each, and the answer compares these.
+    A table has no comparisons, because its answer compares its rows.
     """
     chosen = chosen_answer(report)
     if chosen is None or (label_columns(report) and len(report.table) > 1):
@@ -145,7 +148,7 @@ def _comparison(report: Report, metric: str, other: str, phrase: str, own: float
     if math.isclose(own, value, rel_tol=1e-12):
         return Comparison(other, phrase, text, THE_SAME, THE_SAME)
     error = report.differences.get(other, {})
-    # The error of a published figure is unknown: this run's own has to do.
+    # The error of a published figure is unknown; this run's own stands in.
     spread = report.metrics.get(f"{metric}_se", 0.0) if other == metric else error.get("difference_se", 0.0)
     pairs = int(error.get("pairs", report.config.get("repetitions", 1)))
     verdict = _verdict(report, metric, other, own - value, spread, pairs)
@@ -157,7 +160,7 @@ def _verdict(report: Report, metric: str, other: str, difference: float, error: 
     better = known.better if (known := meaning(report.protocol, metric)) else ""
     if not better:
         return ""
-    if error > 0 and pairs > 1 and abs(difference) < _critical_value(pairs) * error:
+    if error > 0 and pairs > 1 and abs(difference) < half_width(error, pairs):
         return UNCLEAR
     if (difference < 0) == (better == "lower"):
         return "better"
@@ -166,16 +169,26 @@ def _verdict(report: Report, metric: str, other: str, difference: float, error: 
 
 
 def _rival(report: Report, metric: str, other: str) -> Rival | None:
-    """Return what another metric is to the answer's; None for the paper's figure."""
+    """Return the alternative behind another metric; None for the paper's figure."""
     rivals = next((each.rivals for each in report_of(report.protocol).answers if each.metric == metric), {})
     return rivals.get(other)
 
 
-def _critical_value(pairs: int) -> float:
-    """Return the two-sided 5 % critical value of Student's t with ``pairs - 1`` degrees of freedom."""
+def half_width(error: float, n: int, chosen_from: int = 1) -> float:
+    """Return half of the 95 % confidence interval of a mean of n differences (Student's t).
+
+    Parameters
+    ----------
+    error : float
+        Standard error of the mean.
+    n : int
+        Number of differences.
+    chosen_from : int
+        Number of candidates of which the best is compared (Bonferroni).
+    """
     from scipy.special import stdtrit
 
-    return float(stdtrit(pairs - 1, 0.975))
+    return float(stdtrit(n - 1, 1 - _CHANCE / 2 / max(chosen_from, 1))) * error
 
 
 def _difference(report: Report, metric: str, own: float, value: float, error: Mapping[str, float]) -> str:
@@ -207,24 +220,24 @@ def _beside(each: Comparison, aside: str = "") -> str:
 
 
 def in_words(report: Report, metric: str, other: str, phrase: str) -> str:
-    """Return a metric beside another one, as it follows "is": ``40 ± 3 % less than alone (0.83)``."""
+    """Return a comparison of two metrics that follows "is": ``40 ± 3 % less than alone (0.83)``."""
     return _beside(_comparison(report, metric, other, phrase, report.metrics[metric], report.metrics[other]))
 
 
 def value_text(report: Report, metric: str) -> str:
-    """Return a metric for a sentence, with its standard error if that is known."""
+    """Return a metric for a sentence, with its standard error if known."""
     return _value(report, report.metrics, metric)
 
 
 def first_metrics(report: Report) -> list[str]:
-    """Return the metrics that the answers of the protocol name, in that order, as far as the run has them."""
+    """Return the run's metrics that the protocol's answers name, in their order."""
     answers = report_of(report.protocol).answers
     names = [name for each in answers for name in (each.metric, *each.rivals, *each.beside)]
     return [name for name in dict.fromkeys(names) if name in report.metrics]
 
 
 def differences(protocol: str, metrics: Mapping[str, float], arrays: Arrays) -> dict[str, dict[str, float]]:
-    """Return by how much the answer's number differs from each of its rivals, over the repetitions.
+    """Return the differences of the answer's number from its rivals', over the repetitions.
 
     Parameters
     ----------
@@ -239,10 +252,10 @@ def differences(protocol: str, metrics: Mapping[str, float], arrays: Arrays) -> 
     -------
     dict
         By rival, ``difference`` (this run's mean minus the rival's) and ``relative`` (divided by the rival's mean),
-        with the standard errors ``difference_se`` and ``relative_se``; for the ratio of means by the delta method,
-        since the repetitions are pairs. With one repetition, of rivals with an array ``paired_RIVAL``: difference,
-        its standard error, and number of rows, which are the ``pairs``; ``chosen_from`` if the rival is the best of
-        several. Empty without either.
+        with the standard errors ``difference_se`` and ``relative_se`` (of the ratio of means by the delta method, since
+        the repetitions are pairs). With one repetition, for rivals with an array ``paired_RIVAL``: the difference, its
+        standard error, and the number of rows as ``pairs``; ``chosen_from`` if the rival is the best of several. Empty
+        without either.
     """
     chosen = next((each for each in report_of(protocol).answers if each.metric in metrics), None)
     if chosen is None:
@@ -264,7 +277,7 @@ def differences(protocol: str, metrics: Mapping[str, float], arrays: Arrays) -> 
 
 
 def _of_rows(paired: Shaped[np.ndarray, "_"], rival: float) -> dict[str, float]:
-    """Return the difference from a rival by its standard error over rows, as `Rival` has it."""
+    """Return the difference from a rival, with its standard error over rows (`Rival`)."""
     difference, error, pairs, *chosen_from = map(float, paired)
     each = {"difference": difference, "difference_se": error, "pairs": pairs}
     each |= {"chosen_from": chosen_from[0]} if chosen_from else {}
@@ -313,5 +326,5 @@ def _value(report: Report, values: Mapping[str, Any], name: str) -> str:
 
 def _plain(value: float) -> str:
     if float(value).is_integer() and abs(value) < 1e15:
-        return grouped(int(value))
+        return f"{int(value):,}"
     return f"{value:,.0f}" if abs(value) >= 1e4 else number(float(f"{value:.4g}"))

@@ -1,4 +1,4 @@
-"""The page of a run, for a reader who was not there and has not read the paper."""
+"""The page of a run, for a reader who knows neither the run nor the paper."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from protocols.settings import declared, run_keys
 from server.report import html_cost
 from server.report.commands import broken_over_lines, from_python
 from server.report.data import Report
-from server.report.formatting import columns, folded, grouped, human_bytes, human_seconds, percent
+from server.report.formatting import columns, folded, human_bytes, human_seconds, percent
 from server.report.glossary import direction, meaning
 from server.report.headline import UNCLEAR, answer, comparisons, value_text
 from server.report.influence import sentence, table_of
@@ -91,7 +91,7 @@ def report_html(report: Report, images: Mapping[str, bytes]) -> str:
 
 
 def _decision(report: Report, verdict: Verdict) -> Html:
-    """Return whether a site should join, the number beside those of the alternatives, and what may change that."""
+    """Return the verdict: whether a site should join, bars of the alternatives, and warnings."""
     kind = {JOIN: "good", DO_NOT_JOIN: "bad"}.get(verdict.decision, "open")
     words = Html(f'<strong class="{kind}">{text(verdict.words)}</strong>')
     sentence = paragraph(joined([Html("Should a site join? "), words, Html(" "), unbroken(verdict.reason)]), "sentence")
@@ -101,7 +101,7 @@ def _decision(report: Report, verdict: Verdict) -> Html:
 
 
 def _bars(report: Report, verdict: Verdict) -> Html:
-    """Return a bar of the result's number beside those of the alternatives; nothing without an alternative."""
+    """Return bars of the result and of its alternatives; nothing without an alternative."""
     if len(verdict.ways) < 2:
         return Html()
     largest = max(abs(way.value) for way in verdict.ways) or 1.0
@@ -114,7 +114,7 @@ def _bars(report: Report, verdict: Verdict) -> Html:
         saved = "" if way.gain is None else _saved(way, " error" if better.startswith("higher") else "")
         rows.append(
             f'<li class="{kind}"><span class="way">{text(_capital(way.words))}'
-            f"{' <small>(nobody has it)</small>' if kind == 'far' else ''}</span>"
+            f"{' <small>(not available)</small>' if kind == 'far' else ''}</span>"
             f'<span class="value">{unbroken(value_text(report, way.metric))}</span>'
             f'<span class="track"><span class="bar" style="width:{width:.1f}%"></span></span>'
             f'<span class="saved">{saved}</span></li>\n'
@@ -123,8 +123,8 @@ def _bars(report: Report, verdict: Verdict) -> Html:
 
 
 def _saved(way: Way, what: str) -> str:
-    """Return by how much the result's error is smaller than an alternative's."""
-    assert way.gain is not None  # noqa: S101 - who calls has looked
+    """Return the share of an alternative's error that the result saves, in words."""
+    assert way.gain is not None  # noqa: S101 - the caller has checked it
     if abs(way.gain) > 10:
         return ""
     sign = "less" if way.gain >= 0 else "more"
@@ -135,7 +135,7 @@ def _facts(report: Report) -> dict[str, object]:
     """Return size and cost of the run."""
     return {
         "sites": len(report.sites),
-        "rounds": grouped(report.rounds),
+        "rounds": f"{report.rounds:,}",
         "time": human_seconds(report.seconds),
         "to the sites": human_bytes(report.ledger.get("bytes_to_sites", 0)),
         "from the sites": human_bytes(report.ledger.get("bytes_from_sites", 0)),
@@ -165,14 +165,14 @@ def _repetitions(report: Report) -> str:
         return "" if own else "One: no number has a standard error (the key repetitions sets their number)."
     means = "Numbers are means over the repetitions ± their standard errors"
     if own:
-        return f"{grouped(times)} on the same data, with different seeds. {means}, which say nothing about other data."
-    return f"{grouped(times)}, each with data drawn or dealt out anew. {means}."
+        return f"{times:,} on the same data, with different seeds. {means}, which say nothing about other data."
+    return f"{times:,}, each with data drawn or dealt out anew. {means}."
 
 
 def _answer(report: Report) -> Html:
     rivals = comparisons(report)
     compared = Html()
-    beside = {way.metric for way in verdict(report).ways[1:]}  # these stand at the top of the page
+    beside = {way.metric for way in verdict(report).ways[1:]}  # these are at the top of the page
     if any(each.metric not in beside for each in rivals):
         compared = table(
             "Compared with",
@@ -241,7 +241,7 @@ def _with_errors(report: Report) -> str:
 
 
 def _difference_from(own: Mapping[str, float], published: Mapping[str, float], name: str) -> str:
-    """Return by how many percent a number differs from a published one; empty without one above 0."""
+    """Return the difference of a number from a published one in percent; empty without a published one above 0."""
     if name not in own or not published.get(name, 0.0) > 0:
         return ""
     change = own[name] / published[name] - 1
@@ -249,7 +249,7 @@ def _difference_from(own: Mapping[str, float], published: Mapping[str, float], n
 
 
 def _influence(report: Report) -> Html:
-    """Return the result without each site; nothing where the protocol has no such."""
+    """Return the result without each site; nothing if the protocol does not define it."""
     if not (words := sentence(report)):
         return Html()
     headings, rows = table_of(report)
@@ -276,7 +276,7 @@ def _configuration(report: Report) -> Html:
     if rest:
         others = [[key, _setting(value), _meaning_of(key)] for key, value in sorted(rest.items())]
         content = table("Keys at their defaults", ("key", "value", "meaning"), others)
-        title = f"{grouped(len(rest))} {'other keys' if changed else 'keys'} at their defaults"
+        title = f"{len(rest):,} {'other keys' if changed else 'keys'} at their defaults"
         parts.append(folded_away(title, content))
     return joined(parts)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from server.report.data import Report
-from server.report.formatting import columns, counted, grouped, human_bytes, human_seconds, number
+from server.report.formatting import columns, counted, human_bytes, human_seconds, number
 from server.report.glossary import measure_words, payload_words
 from server.report.markup import (
     Html,
@@ -24,11 +24,11 @@ _SHARED_COLUMNS = ("round", "seconds", "sites", "bytes_to_sites", "bytes_from_si
 _MOST_ROUNDS = 100
 _MOST_SHAPES = 8
 _MOST_EVENTS = 20
-"""Events of one site that are listed."""
+"""Listed events of one site."""
 
 
 def wire(report: Report) -> Html:
-    """Return what crossed the wire, by payload and by site."""
+    """Return the messages of the run, by payload and by site."""
     ledger = report.ledger
     if not ledger.get("messages"):
         return paragraph("Nothing: no message was recorded.")
@@ -41,7 +41,7 @@ def wire(report: Report) -> Html:
         [
             named(payload_words(name), name),
             _DIRECTIONS.get(each["direction"], each["direction"]),
-            grouped(each["messages"]),
+            f"{each['messages']:,}",
             human_bytes(each["bytes"]),
             Html("".join(_field(field, facts) for field, facts in each["fields"].items())),
         ]
@@ -63,18 +63,15 @@ def _by_site(report: Report) -> Html:
             site,
             human_bytes(each["bytes_to"]),
             human_bytes(each["bytes_from"]),
-            *(_cell_bytes(each.get("payloads", {}).get(name)) for name in names),
+            *(human_bytes(sizes[name]) if name in sizes else "" for name in names),
         ]
         for site, each in by_site.items()
+        for sizes in (each.get("payloads", {}),)
     ]
     short = [name.rpartition(".")[2] for name in names]
     header = ["site", "to it", "from it", *(names if len(set(short)) < len(short) else short)]
     title = "By site and payload" if names else "By site"
     return table(title, header, rows, tall=len(rows) > 20, where="report.json") if rows else Html()
-
-
-def _cell_bytes(size: int | None) -> str:
-    return "" if size is None else human_bytes(size)
 
 
 def _field(name: str, facts: Mapping[str, Any]) -> str:
@@ -137,7 +134,7 @@ def _round_summary(report: Report) -> str:
 
 
 def missing(report: Report) -> Html:
-    """Return the sites that did not answer, and what happened."""
+    """Return the sites that did not answer, with the reasons."""
     if not report.missing:
         return paragraph("None: every site answered in every round.")
     rows = []

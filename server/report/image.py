@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Image(bytes):
-    """A PNG image that also has the same drawing as SVG, and what is drawn as CSV.
+    """A PNG image with the same drawing as SVG, and its data as CSV.
 
     Attributes
     ----------

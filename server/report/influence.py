@@ -13,17 +13,17 @@ from server.report.protocol import Meaning
 from strategies.influence import Influence
 
 _NOTABLE = 0.05
-"""Share by which a result must improve without a site before the report says so."""
+"""Smallest improvement without a site that the report mentions, as a share of the result."""
 
 
 def as_data(influence: Influence | None) -> dict[str, Any]:
-    """Return an influence as `Report.influence` has it; empty for None.
+    """Return an influence in the form of `Report.influence`; empty for None.
 
     Examples
     --------
     >>> as_data(Influence("test_mse", 0.5, {"bank": 0.75}))["most"]
     'bank'
-    >>> as_data(Influence.cannot_be_said("the answers were masked"))
+    >>> as_data(Influence.unknown_since("the answers were masked"))
     {'unknown': 'the answers were masked'}
     """
     if influence is None:
@@ -41,12 +41,12 @@ def as_data(influence: Influence | None) -> dict[str, Any]:
 
 
 def sentence(report: Report) -> str:
-    """Return a sentence on the site that influences the result most; empty if the report does not know."""
+    """Return a sentence on the site that influences the result most; empty if that is not defined."""
     first = "In the first row of the table, " if "n_cells" in report.metrics else ""
     first = first or ("In the first repetition, " if int(report.config.get("repetitions", 1)) > 1 else "")
     known = report.influence
     if "most" not in known:
-        return f"The influence of each site cannot be said: {known['unknown']}." if known.get("unknown") else ""
+        return f"The influence of each site is unknown: {known['unknown']}." if known.get("unknown") else ""
     site, whole, what = known["most"], known["with_all"], meaning(report.protocol, known["measure"])
     words = what.words if what else known["measure"]
     if whole is None:
@@ -74,7 +74,7 @@ def better_without(report: Report) -> str:
 
 
 def table_of(report: Report) -> tuple[list[str], list[list[str]]]:
-    """Return headings and a row for every site, the largest change first; no rows where nothing is known."""
+    """Return headings and a row for every site, the largest change first; no rows if the influence is unknown."""
     known = report.influence
     if "most" not in known:
         return [], []
@@ -95,7 +95,7 @@ def _size(value: float | None, whole: float = 0.0) -> float:
 
 
 def _change(value: float | None, whole: float) -> str:
-    """Return by which share a measure changes, or by how much where it is 0."""
+    """Return the relative change of a measure, or the absolute one if it is 0."""
     if value is None:
         return ""
     sign = "+" if value > whole else "−" if value < whole else ""
@@ -105,7 +105,7 @@ def _change(value: float | None, whole: float) -> str:
 def _best_left_out(known: Mapping[str, Any], what: Meaning | None) -> str:
     """Return the site without which the result improves most, if by a notable share; empty if there is none.
 
-    A site that the result needs may change it more than one that spoils it: both are named.
+    It may be another site than the most influential one, which the result may need; the report names both.
     """
     if what is None or not what.better:
         return ""

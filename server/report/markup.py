@@ -7,7 +7,7 @@ import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from server.report.formatting import grouped, number, printable
+from server.report.formatting import number, printable
 from server.report.image import svg_of
 from server.report.style import STYLE
 
@@ -128,7 +128,7 @@ def table(
     )
     body = [_row(row, right) for row in lines]
     if left_out > 0:
-        note = f"{grouped(left_out)} rows are left out here{f': all are in {where}' if where else ''}"
+        note = f"{left_out:,} rows are left out here{f': all are in {where}' if where else ''}"
         body.insert(most // 2, f'<tr><td colspan="{len(header)}">{text(note)}</td></tr>\n')
     # Above the box, since a <caption> is as wide as the table, and the box would cut it off on a phone.
     name = f"t-{_identifier(caption)}"

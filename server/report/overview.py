@@ -28,7 +28,7 @@ def overview(
     config : Mapping
         Run configuration.
     cells : Sequence of Mapping
-        Settings of the rows of a scenario's table; what left the sites is stated for the row that discloses most.
+        Settings of the rows of a scenario's table. The text on disclosure is about the row that discloses most.
     n_sites : int
         Number of sites that took part.
     scenario : str
@@ -41,7 +41,7 @@ def overview(
     Returns
     -------
     dict
-        ``question``, ``data``, ``holdings``, ``disclosure`` and ``earlier``; what does not apply is absent.
+        ``question``, ``data``, ``holdings``, ``disclosure`` and ``earlier``, without empty ones.
     """
     known = report_of(protocol)
     texts = {
@@ -55,7 +55,7 @@ def overview(
 
 
 def _own_data(known: ProtocolReport, config: Config, n_sites: int) -> str:
-    """Return where the sites' data come from, and which columns they use."""
+    """Return the origin of the sites' data, and the columns in use."""
     sites = f"Own data of {counted(n_sites, 'site')}"
     if not config.get("data"):
         return f"{sites}, each with its file and columns in its own configuration."
@@ -64,7 +64,7 @@ def _own_data(known: ProtocolReport, config: Config, n_sites: int) -> str:
 
 
 def _origin(data: str) -> str:
-    """Return where the data of a simulation come from."""
+    """Return the origin of a simulation's data."""
     if data.startswith(GIVEN_IN_PYTHON):
         return "given in Python"
     if is_function(data):

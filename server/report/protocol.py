@@ -24,17 +24,17 @@ class Meaning:
     Attributes
     ----------
     words : str
-        Its name in plain words.
+        The metric in plain words.
     better : str
         ``"lower"`` or ``"higher"``; empty if neither is better.
     share : bool
-        Whether it is a share, which is shown in percent.
+        Whether the metric is a share, shown in percent.
     target : float or None
         The best value, if neither lower nor higher is better.
     counts : str
-        What a count counts, in the singular: ``"row"``; empty for other metrics.
+        For a count, the counted thing in the singular: ``"row"``; else empty.
     useless_from : float or None
-        For a metric where lower is better, the value from which on the result is useless; None: there is none.
+        For a metric where lower is better, the smallest value of a useless result; None: there is none.
 
     Examples
     --------
@@ -76,22 +76,24 @@ def higher(words: str, *, share: bool = False) -> Meaning:
 class Rival:
     """An alternative to the result: another metric, on the same rows and by the same criterion.
 
-    A run that also has an array ``paired_METRIC`` knows how sure the difference is: ``[difference, error, n]`` with the
-    answer's metric minus the rival's, the standard error of that over the n rows that both were measured on, and
-    optionally, as a fourth number, of how many the rival is the best one by these rows.
+    A run may have an array ``paired_METRIC`` with the standard error of the difference, ``[difference, error, n]``: the
+    answer's metric minus the rival's, its standard error over n common rows, and optionally, as a fourth number, how
+    many candidates the rival was chosen from by these rows.
 
     Attributes
     ----------
     words : str
-        As it follows "less than".
+        Text that follows "less than".
     use : str
-        As it follows "use": what a site does instead.
+        Text that follows "use": the alternative of a site.
     kind : str
-        ``"alone"`` (each site by itself), ``"best site"``, ``"plain way"`` (what is simpler, such as a vote, a mean,
-        one round), or ``"out of reach"``: nobody has it, such as data in one place, and it does not count in the
-        verdict.
+        ``"alone"`` (each site by itself), ``"best site"``, ``"plain way"`` (something simpler, such as a vote, a mean,
+        one round), or ``"out of reach"``: an ideal such as data in one place, which does not count in the verdict.
     price : str
-        For what is out of reach, what the distance to it is the price of.
+        For an ideal out of reach: the condition whose price the distance to it is.
+    starts : str
+        For a plain way: the metric of what the result starts from. Where both are equal, the result is this way, and it
+        does not count in the verdict.
 
     Examples
     --------
@@ -103,6 +105,7 @@ class Rival:
     use: str
     kind: Literal["alone", "best site", "plain way", "out of reach"]
     price: str = ""
+    starts: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,18 +120,18 @@ class Answer:
         The sentence, with ``{who}`` for the sites, ``{value}`` for the metric and ``{NAME}`` for other metrics;
         ``{s}``, ``{have}`` and ``{their}`` agree with the number of sites.
     rivals : Mapping[str, Rival]
-        Metrics that it is compared with.
+        Alternatives, by their metrics.
     beside : tuple of str
-        Metrics that are shown next to it.
+        Metrics shown next to it.
     also : str
-        A second sentence, for a run that has all metrics named in it.
+        A second sentence, for a run with all metrics named in it.
     also_at_0 : tuple of str
-        A metric, and the second sentence to use if that metric is 0.
+        A metric, and the second sentence if that metric is 0.
     in_tables : tuple of str
-        Metrics that replace it in the answer of a table, if its values in different rows cannot be compared; the best
+        Metrics that replace it in the answer of a table, if its values in different rows are not comparable; the best
         first.
     unit : str
-        What the rows are that it is measured on, in the singular.
+        One of the rows on which it is measured, in words.
 
     Examples
     --------
@@ -147,32 +150,7 @@ class Answer:
 
 
 FROM: Mapping[str, str] = {"from": "Nothing was learned anew. The sites used the result of an earlier run"}
-"""Key of all protocols for the results of an earlier run, and the sentence that its path completes."""
-
-
-def no_meaning(metric: str) -> Meaning | None:
-    """Return None: the protocol has no metrics beside `ProtocolReport.metrics`."""
-    return None
-
-
-def no_holdings(config: Config, arrays: Arrays) -> str:
-    """Return an empty text."""
-    return ""
-
-
-def no_disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
-    """Return an empty text."""
-    return ""
-
-
-def no_earlier_arrays(config: Config) -> Arrays:
-    """Return no arrays: the protocol does not use results of earlier runs."""
-    return {}
-
-
-def no_warnings(metrics: Mapping[str, float], arrays: Arrays) -> list[str]:
-    """Return no warnings."""
-    return []
+"""Key of an earlier run's results in all protocols, and the sentence that their path completes."""
 
 
 def own_test_rows(config: Config, *, scenario: bool) -> dict[str, Any]:
@@ -191,18 +169,17 @@ class _CenterFiles(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolReport:
-    """What the shared modules of the report, and the start of a run, need to know of a protocol.
+    """A protocol's part of the report, and of the start of a run.
 
     A protocol's module ``server/report/NAME.py`` (the room ``report`` of `protocols.registry`) has an instance named
-    ``REPORT``. Everything has a default, which is also used for a protocol that is no longer installed: its reports
-    stay readable.
+    ``REPORT``. The defaults keep reports readable after their protocol was uninstalled.
 
     Attributes
     ----------
     question : str
         The question that the protocol answers, for a reader who has not read the paper. Used by `overview` and `html`.
     answers : tuple of Answer
-        Possible answers; a run gives the first one whose metric it has. Used by `headline`, `verdict` and
+        Possible answers; the report has the first one whose metric the run has. Used by `headline`, `verdict` and
         `summary`.
     metrics : Mapping[str, Meaning]
         Meaning of the protocol's metrics. Used by `glossary`.
@@ -216,31 +193,31 @@ class ProtocolReport:
         ``holdings(config, arrays)``: who holds what, in one or two sentences, from the run configuration and the arrays
         of the results. Used by `overview`.
     disclosure : Callable
-        ``disclosure(settings, payloads)``: what stayed at the sites and what left them. `settings` is the run
-        configuration, for a table one for each row, and the text must hold for all of them; `payloads` are the names of
-        those that crossed the wire, ``protocol.Class``. Used by `overview`.
+        ``disclosure(settings, payloads)``: what stayed at the sites and what left them. `settings` are run
+        configurations, one for each row of a table, and the text must hold for all of them; `payloads` are the names
+        ``protocol.Class`` of payloads that crossed the wire. Used by `overview`.
     column_keys : Mapping[str, str]
-        Keys of the run configuration that name columns, and what these columns hold. Used by `overview`.
+        Keys of the run configuration that name columns, with the content of these columns. Used by `overview`.
     earlier_keys : Mapping[str, str]
         Keys that name the results of an earlier run, each with a sentence that the path completes. Used by `headline`
         and `overview`.
     earlier_arrays : Callable
         ``earlier_arrays(config)``: arrays of the earlier run that this one uses, empty if the configuration names
-        none; a `ResultsError` if the results are missing, damaged, or of no use. Used by `server.center`.
+        none; a `ResultsError` if the results are missing, damaged or unsuitable. Used by `server.preflight`.
     center_files : Callable
-        ``center_files(config, scenario=...)``: what the fusion center reads from its own files, as arguments of
-        `strategies.fusion.Reference`; `scenario` says whether the sites' data are a scenario's. A `DataError` if a file
-        cannot be used. Used by `server.center`.
+        ``center_files(config, scenario=...)``: data from the fusion center's own files, as arguments of
+        `strategies.fusion.Reference`; `scenario` is True if the sites' data are a scenario's. A `DataError` if a file
+        cannot be used. Used by `server.preflight`.
     warnings : Callable
         ``warnings(metrics, arrays)``: sentences that may change the decision to use the result. Used by `verdict`.
     saved_arrays : Mapping[str, str]
-        Arrays that are used after the run, with types and shapes as `saved_arrays` reads them.
+        Arrays for use after the run, with types and shapes in the notation of `saved_arrays`.
     test_advice : str
-        How a user gives outcomes to test the result on, as a part of a sentence. Used by `verdict`.
+        Part of a sentence: how a user gives outcomes to test the result on. Used by `verdict`.
     alone_advice : str
-        What a comparison with each site alone takes, as a part of a sentence. Used by `verdict`.
+        Part of a sentence: what a comparison with each site alone needs. Used by `verdict`.
     packages : tuple of str
-        Packages that a result depends on, beside those of all protocols. Used by `server.versions`.
+        Packages that affect results, beside those of all protocols. Used by `server.versions`.
 
     Examples
     --------
@@ -256,16 +233,16 @@ class ProtocolReport:
     question: str = ""
     answers: tuple[Answer, ...] = ()
     metrics: Mapping[str, Meaning] = field(default_factory=dict)
-    more_metrics: Callable[[str], Meaning | None] = no_meaning
+    more_metrics: Callable[[str], Meaning | None] = lambda metric: None
     measures: Mapping[str, str] = field(default_factory=dict)
     payloads: Mapping[str, str] = field(default_factory=dict)
-    holdings: Callable[[Config, Arrays], str] = no_holdings
-    disclosure: Callable[[Sequence[Config], Collection[str]], str] = no_disclosure
+    holdings: Callable[[Config, Arrays], str] = lambda config, arrays: ""
+    disclosure: Callable[[Sequence[Config], Collection[str]], str] = lambda settings, payloads: ""
     column_keys: Mapping[str, str] = field(default_factory=dict)
     earlier_keys: Mapping[str, str] = field(default_factory=lambda: FROM)
-    earlier_arrays: Callable[[Config], Arrays] = no_earlier_arrays
+    earlier_arrays: Callable[[Config], Arrays] = lambda config: {}
     center_files: _CenterFiles = own_test_rows
-    warnings: Callable[[Mapping[str, float], Arrays], list[str]] = no_warnings
+    warnings: Callable[[Mapping[str, float], Arrays], list[str]] = lambda metrics, arrays: []
     saved_arrays: Mapping[str, str] = field(default_factory=dict)
     test_advice: str = ""
     alone_advice: str = ""

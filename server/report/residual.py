@@ -10,9 +10,8 @@ import numpy as np
 from protocols.settings import tasks_of
 from server.report.classification import score_meanings
 from server.report.data import Arrays, ResultsError
-from server.report.previous_run import read_results
 from server.report.protocol import HASHED_NAMES, Answer, Config, Meaning, ProtocolReport, Rival, lower
-from server.report.saved_arrays import check_saved
+from server.report.saved_arrays import check_saved, read_results
 
 _SEALED = ("residual.SealedAsk", "residual.Pass", "residual.Present")
 """Payloads of runs in which predictions are encrypted between sites."""

@@ -1,4 +1,4 @@
-"""Checks of ``arrays.npz`` before a later run or command uses it.
+"""Results of an earlier run, and checks of their ``arrays.npz`` before a run or command uses it.
 
 A protocol's `ProtocolReport.saved_arrays` has a rule for every array: its type, then its dimensions. ``beta_#m`` stands
 for as many arrays as m has entries, ``place<k`` for indices below k, ``50`` for that size, ``_`` for any size and ``*``
@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Shaped
 
-from server.report.data import Arrays, ResultsError
+from server.report.data import Arrays, Report, ResultsError
 from server.report.protocol import report_of
+from server.results import load
 
 _TYPES: Mapping[str, Callable[[np.ndarray, int], bool]] = {
     "bytes": lambda array, _: array.dtype == np.uint8,
@@ -34,8 +35,22 @@ _TYPES: Mapping[str, Callable[[np.ndarray, int], bool]] = {
 _ANY = 2**62
 
 
+def read_results(path: str, key: str, protocol: str) -> tuple[Report, dict[str, Shaped[np.ndarray, "..."]]]:
+    """Return report and arrays of an earlier run of this protocol; `key` names the path in the run configuration.
+
+    Raises
+    ------
+    ResultsError
+        If there are no such results, or they are of another protocol.
+    """
+    report, arrays = load(Path(path).expanduser())
+    if report.protocol != protocol:
+        raise ResultsError(f"{key}: {path} are results of {report.protocol}, not of {protocol}")
+    return report, arrays
+
+
 def check_saved(folder: str | Path, protocol: str, arrays: Arrays) -> None:
-    """Refuse arrays that no run of this protocol writes: the file was changed, or is of another version.
+    """Refuse arrays that this version of the protocol does not write: the file was changed, or is older.
 
     Parameters
     ----------
@@ -44,7 +59,7 @@ def check_saved(folder: str | Path, protocol: str, arrays: Arrays) -> None:
     protocol : str
         Protocol of the run.
     arrays : Mapping[str, ndarray]
-        Its ``arrays.npz``.
+        Arrays of the run.
 
     Raises
     ------

@@ -8,9 +8,8 @@ from dataclasses import replace
 from protocols.sec.settings import Settings
 from server.report.classification import score_meanings
 from server.report.data import Arrays, ResultsError
-from server.report.previous_run import read_results
 from server.report.protocol import FROM, Answer, Config, Meaning, ProtocolReport, Rival, higher, lower
-from server.report.saved_arrays import check_saved
+from server.report.saved_arrays import check_saved, read_results
 
 _SAME_SETTINGS = ("standardize", "reference", "weights", "combine")
 """Settings that two runs must share, since otherwise their models or errors are not comparable."""
@@ -75,47 +74,35 @@ _WAYS = {
     "oracle": "if the true clusters were known",
 }
 """Ways to predict, in words."""
+_ERRORS = {"mse": "mean squared error", "log_loss": "log loss"}
+_HOW = {"recommendation": "as its own held-out rows recommend", "cluster": "with its cluster"}
+"""Ways that are compared with learning alone and with one model of all: the first one that a run has."""
+
+
+def _answer(error: str, way: str) -> Answer:
+    """Return the answer by one way to predict."""
+    scores = () if error == "mse" else (f"auc_{way}", "auc_alone", f"accuracy_{way}", f"calibration_error_{way}")
+    others = (each for each in ("cluster", "personal", "recommendation", "oracle") if each != way)
+    return Answer(
+        f"{error}_{way}",
+        f"{{who}}, each predicting {_HOW[way]}, {{have}} a {_ERRORS[error]} of {{value}}",
+        {
+            f"{error}_alone": Rival("with every learner alone", "each learner's own model", "alone"),
+            f"{error}_all": Rival(
+                "with all learners together", "the mean of all models", "plain way", starts=f"{error}_cluster"
+            ),
+        },
+        beside=(*(f"{error}_{each}" for each in others), *scores, "n_clusters", "clusters_correct", "adjusted_rand"),
+        also="They form {n_clusters}.",
+    )
+
 
 REPORT = ProtocolReport(
     question="With whom should I collaborate?",
     test_advice="hold rows out (sec.holdout), or give test rows (test, or a file _test)",
     column_keys={"target": "output", "features": "inputs"},
     answers=(
-        Answer(
-            "mse_cluster",
-            "{who}, each predicting with its cluster, {have} a mean squared error of {value}",
-            {
-                "mse_alone": Rival("with every learner alone", "each learner's own model", "alone"),
-                "mse_all": Rival("with all learners together", "the mean of all models", "plain way"),
-            },
-            beside=(
-                "mse_personal",
-                "mse_recommendation",
-                "mse_oracle",
-                "n_clusters",
-                "clusters_correct",
-                "adjusted_rand",
-            ),
-            also="They form {n_clusters}.",
-        ),
-        Answer(
-            "log_loss_cluster",
-            "{who}, each predicting with its cluster, {have} a log loss of {value}",
-            {
-                "log_loss_alone": Rival("with every learner alone", "each learner's own model", "alone"),
-                "log_loss_all": Rival("with all learners together", "the mean of all models", "plain way"),
-            },
-            beside=(
-                "log_loss_personal",
-                "log_loss_recommendation",
-                "auc_cluster",
-                "auc_alone",
-                "accuracy_cluster",
-                "calibration_error_cluster",
-                "n_clusters",
-            ),
-            also="They form {n_clusters}.",
-        ),
+        *(_answer(error, way) for error in _ERRORS for way in _HOW),
         Answer("n_clusters", "{who} form{s} {n_clusters}; no rows were held out to measure errors on"),
     ),
     metrics={
@@ -148,6 +135,7 @@ REPORT = ProtocolReport(
         "methods": "text L",
         "features": "names p",
         "labels": "label<L L",
+        "recommended": "text L",
         "newcomer": "flag L",
         "n": "count L",
         "weights": "positive L",

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from server.report.data import Report, Row
-from server.report.formatting import counted, grouped, listed, number, percent, with_error
+from server.report.formatting import counted, listed, number, percent, with_error
 from server.report.glossary import direction, meaning
 from server.report.protocol import Answer, Meaning, Rival
 
@@ -90,11 +90,11 @@ def _cell(row: Row, metric: str, known: Meaning | None) -> str:
         return percent(value, error)
     if error:
         return with_error(value, float(error))
-    return grouped(round(value)) if abs(value) >= 1e4 else f"{value:.4g}"
+    return f"{round(value):,}" if abs(value) >= 1e4 else f"{value:.4g}"
 
 
 def _compared(report: Report, rows: Sequence[Row], metric: str, rivals: Mapping[str, Rival]) -> list[str]:
-    """Return in how many rows the metric beats each rival; for a rival without a column, its mean over the rows."""
+    """Return the number of rows in which the metric beats each rival; for a rival without a column, its mean."""
     known = meaning(report.protocol, metric)
     in_rows = [text for rival, way in rivals.items() if (text := _wins(rows, metric, known, rival, way.words))]
     on_average = [
@@ -111,7 +111,7 @@ def _compared(report: Report, rows: Sequence[Row], metric: str, rivals: Mapping[
 
 
 def _wins(rows: Sequence[Row], metric: str, known: Meaning | None, rival: str, phrase: str) -> str:
-    """Return in how many rows the metric beats a rival, and in how many they are the same."""
+    """Return the numbers of rows in which the metric beats a rival, and in which they are the same."""
     sign, word = (-1, "higher") if known and known.better == "higher" else (1, "lower")
     pairs = [(float(row[metric]), float(row[rival])) for row in rows if _is_finite(row.get(rival))]
     if not pairs:
@@ -123,7 +123,7 @@ def _wins(rows: Sequence[Row], metric: str, known: Meaning | None, rival: str, p
 
 
 def _beside_published(rows: Sequence[Row], metric: str, known: Meaning) -> list[str]:
-    """Return how far this run's numbers are from the paper's, over the rows with a published figure."""
+    """Return the differences of this run's numbers from the paper's, over the rows with a published figure."""
     pairs = [
         (float(row[metric]), float(row[f"{metric} published"]))
         for row in rows

@@ -1,51 +1,53 @@
-"""Verdict of a run: join, do not join, or too few rows to tell; by the run's own numbers."""
+"""Verdict of a run by its own numbers: join, do not join, or too few rows to tell."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Final, Literal
 
 from server.report.data import Arrays, Report, json_value
-from server.report.formatting import counted, grouped, listed
+from server.report.formatting import counted, listed
 from server.report.glossary import meaning
-from server.report.headline import chosen_answer, in_words, value_text
+from server.report.headline import chosen_answer, half_width, in_words, value_text
 from server.report.influence import better_without
 from server.report.protocol import Answer, Rival, report_of
 from server.report.table_headline import label_columns
 
 SMALL = 0.05
-"""Share of an alternative's error: if the result saves less for sure, it is not worth the effort of joining."""
+"""Share of an alternative's error: a result that certainly saves less is not worth joining."""
 LARGE = 2.0
 """Ratio of two errors from which on a difference without a standard error counts."""
-_CHANCE = 0.05
-"""Probability of a difference that is due to chance, in two directions."""
 
-JOIN, DO_NOT_JOIN, TOO_FEW, CANNOT_BE_SAID = "join", "do not join", "too few rows", "cannot be said"
+Decision = Literal["join", "do not join", "too few rows", "undecided"]
+JOIN: Final = "join"
+DO_NOT_JOIN: Final = "do not join"
+TOO_FEW: Final = "too few rows"
+UNDECIDED: Final = "undecided"
 _BETTER, _NO_GAIN, _OPEN, _UNKNOWN = "better", "no gain", "open", "unknown"
 
 
 @dataclass(frozen=True)
 class Way:
-    """A way to go on, and how it did: the result itself, or an alternative to it.
+    """The result, or an alternative to it.
 
     Attributes
     ----------
     metric, kind, words : str
-        Name of its number; ``"together"`` or `Rival.kind`; what it is.
+        Name of its metric; ``"together"`` or `Rival.kind`; the way in words.
     value : float
-        Its number.
+        Value of the metric.
     gain : float or None
-        By which share of this alternative's error the result's is smaller (negative: larger); None for the result.
+        Share of this alternative's error that the result saves (negative: it has a larger error); None for the result.
     error : float or None
-        Standard error of `gain`; None if it is unknown.
+        Standard error of `gain`; None if unknown.
     n : int
-        Rows, or repetitions, behind `error`.
+        Number of rows, or repetitions, behind `error`.
     state : str
-        ``"better"``: the result is, by more than chance explains. ``"no gain"``: it saves less than `SMALL` of the
-        error for sure. ``"open"``: neither is shown. ``"unknown"``: without a standard error. Empty where it does not
-        count.
+        ``"better"``: the result is significantly better. ``"no gain"``: it certainly saves less than `SMALL` of the
+        error. ``"open"``: neither is shown. ``"unknown"``: there is no standard error. Empty if the alternative does
+        not count.
     """
 
     metric: str
@@ -65,21 +67,21 @@ class Verdict:
     Attributes
     ----------
     decision : str
-        ``"join"``, ``"do not join"``, ``"too few rows"`` or ``"cannot be said"``.
+        ``"join"``, ``"do not join"``, ``"too few rows"`` or ``"undecided"``.
     words : str
         The decision as a sentence: ``Do not join: use the majority vote.``
     reason : str
-        Why, in one or two sentences.
+        The reason in one or two sentences.
     use : str
-        What to use instead; empty unless the decision is not to join.
+        The alternative to use; empty unless the decision is not to join.
     more : int
-        About how many more rows (or repetitions) would tell; 0 unless there are too few.
+        Approximate number of further rows (or repetitions) that would decide; 0 unless there are too few.
     measure : str
-        The number that decides, in words.
+        The deciding metric in words.
     ways : tuple of Way
-        The result first, then the alternatives.
+        The result, then its alternatives.
     warnings : tuple of str
-        What may change the decision.
+        Facts that may change the decision.
 
     Examples
     --------
@@ -87,7 +89,7 @@ class Verdict:
     Join. The error is 40 % less than alone.
     """
 
-    decision: str
+    decision: Decision
     words: str
     reason: str
     use: str = ""
@@ -105,12 +107,17 @@ class Verdict:
 
 
 def verdict(report: Report) -> Verdict:
-    """Return the verdict that a report has; of a report without one, made of its numbers.
+    """Return the verdict in a report; a report without one is judged by its numbers.
 
     Examples
     --------
-    >>> print(verdict(Report(scenario="s", protocol="p", seed=0, sites=["a"], rounds=1, seconds=1.0, metrics={})))
-    Cannot be said. The run compares with nothing.
+    >>> report = Report(scenario="s", protocol="p", seed=0, sites=["a", "b"], rounds=1, seconds=1.0, metrics={})
+    >>> print(verdict(report))
+    Undecided. The protocol has no alternative to compare with.
+    >>> report.sites.pop()
+    'b'
+    >>> print(verdict(report))
+    Undecided. The run has one site: there is nobody to join.
     """
     if not report.verdict:
         return judge(report, {})
@@ -122,13 +129,13 @@ def verdict(report: Report) -> Verdict:
 
 
 def judge(report: Report, arrays: Arrays, cautions: Sequence[str] = ()) -> Verdict:
-    """Return the verdict on a run, from its metrics, `Report.differences`, and what its protocol warns of.
+    """Return the verdict on a run, from its metrics, `Report.differences`, and its protocol's warnings.
 
     Every alternative is compared on the same rows, or over the same repetitions, by Student's t. To join, the result
-    must be better than each of them. If it saves less than `SMALL` of an alternative's error for sure, that alternative
-    is what to use: it costs less. Between the two there are too few rows: as many are needed as halve the
-    confidence interval until one of the two holds at the gain seen. An alternative that is the best of several by the
-    same rows is favoured by that choice; its interval is wider (Bonferroni).
+    must be better than each of them. If it certainly saves less than `SMALL` of an alternative's error, the site should
+    use that alternative, which costs less. If neither holds, there are too few rows: the number of further rows is such
+    that the confidence interval shrinks until one of the two holds at the observed gain. An alternative that is the
+    best of several by the same rows is favoured by that choice, and has a wider interval (Bonferroni).
 
     Parameters
     ----------
@@ -137,31 +144,35 @@ def judge(report: Report, arrays: Arrays, cautions: Sequence[str] = ()) -> Verdi
     arrays : Mapping[str, ndarray]
         Arrays of the run.
     cautions : sequence of str
-        Further warnings, of the sites' rows.
+        Further warnings about the sites' rows.
     """
     chosen = chosen_answer(report)
     warnings = (*report_of(report.protocol).warnings(report.metrics, arrays), *_of_sites(report), *cautions)
+    if len(report.sites) == 1:
+        others = "No other site answered" if report.missing else "The run has one site"
+        reason = f"{others}: there is nobody to join."
+        return Verdict(UNDECIDED, _words(UNDECIDED), reason, warnings=warnings)
     if chosen is None or (label_columns(report) and len(report.table) > 1):
-        return Verdict(CANNOT_BE_SAID, _words(CANNOT_BE_SAID), _nothing_to_compare(report, chosen), warnings=warnings)
+        return Verdict(UNDECIDED, _words(UNDECIDED), _nothing_to_compare(report, chosen), warnings=warnings)
     ways = _ways(report, chosen)
     known = meaning(report.protocol, chosen.metric)
     measure = known.words.partition(" (")[0] if known else chosen.metric
 
-    def verdict(decision: str, reason: str, use: str = "", more: int = 0, unit: str = "") -> Verdict:
+    def verdict(decision: Decision, reason: str, use: str = "", more: int = 0, unit: str = "") -> Verdict:
         return Verdict(decision, _words(decision, use, more, unit), reason, use, more, measure, ways, warnings)
 
     if useless := _no_better_than_nothing(report, chosen.metric):
         return verdict(DO_NOT_JOIN, useless, "the mean of the outcomes")
     rivals = [way for way in ways[1:] if way.state]
     if not rivals:
-        return verdict(CANNOT_BE_SAID, _nothing_to_compare(report, chosen))
+        return verdict(UNDECIDED, _nothing_to_compare(report, chosen))
     by_state = {state: [way for way in rivals if way.state == state] for state in (_NO_GAIN, _OPEN, _UNKNOWN)}
     if refuted := by_state[_NO_GAIN]:
         best = min(refuted, key=lambda way: _as_error(report, chosen.metric, way.value))
         return verdict(DO_NOT_JOIN, _reason(report, chosen, [best]), best.words)
     if by_state[_UNKNOWN]:
         note = " One draw has no standard error: repeat it where that can be done."
-        return verdict(CANNOT_BE_SAID, _reason(report, chosen, by_state[_UNKNOWN]) + note)
+        return verdict(UNDECIDED, _reason(report, chosen, by_state[_UNKNOWN]) + note)
     if still := by_state[_OPEN]:
         unit = chosen.unit if "pairs" in report.differences[still[0].metric] else "repetition"
         note = " That is within what chance explains."
@@ -169,7 +180,7 @@ def judge(report: Report, arrays: Arrays, cautions: Sequence[str] = ()) -> Verdi
     return verdict(JOIN, _reason(report, chosen, rivals))
 
 
-def _words(decision: str, use: str = "", more: int = 0, unit: str = "") -> str:
+def _words(decision: Decision, use: str = "", more: int = 0, unit: str = "") -> str:
     """Return a decision as a sentence.
 
     Examples
@@ -182,7 +193,7 @@ def _words(decision: str, use: str = "", more: int = 0, unit: str = "") -> str:
     if decision == TOO_FEW:
         first, _, rest = unit.partition(" ")
         plural = f"{first}s {rest}" if rest.startswith("of ") else f"{unit}s"
-        return f"Too few {plural} to tell: about {grouped(more)} more would."
+        return f"Too few {plural} to tell: about {more:,} more would."
     if decision == DO_NOT_JOIN:
         return f"Do not join: use {use}."
     return f"{decision[0].upper()}{decision[1:]}."
@@ -209,11 +220,13 @@ def _way(report: Report, own: str, metric: str, rival: Rival) -> Way:
     gain = _share_saved(*errors)
     known = report.differences.get(metric, {})
     same = math.isclose(report.metrics[own], value, rel_tol=1e-12)
+    start = report.metrics.get(rival.starts, math.nan)
+    itself = rival.kind == "plain way" and (same or math.isclose(start, value, rel_tol=1e-12))
     error = None
     if "difference_se" in known and errors[1] > 0:
         error = known["difference_se"] / errors[1]
     n = int(known.get("pairs", report.config.get("repetitions", 1)))
-    if rival.kind == "out of reach" or (same and rival.kind == "plain way"):  # what the result itself is
+    if rival.kind == "out of reach" or itself:
         state = ""
     elif same:
         state = _NO_GAIN
@@ -223,7 +236,7 @@ def _way(report: Report, own: str, metric: str, rival: Rival) -> Way:
 
 
 def _as_error(report: Report, metric: str, value: float) -> float:
-    """Return a number as one of which less is better: of a share that should be high, what is missing to 1."""
+    """Return a metric's value as an error, for which less is better; a share that should be high becomes 1 minus it."""
     known = meaning(report.protocol, metric)
     if known is not None and known.better == "higher":
         return 1 - value if known.share else -value
@@ -231,14 +244,14 @@ def _as_error(report: Report, metric: str, value: float) -> float:
 
 
 def _share_saved(own: float, other: float) -> float:
-    """Return by which share of another error the own one is smaller."""
+    """Return the share of another error that the own one saves."""
     if other == own:
         return 0.0
     return (other - own) / abs(other) if other else -math.inf
 
 
 def _state(gain: float, error: float | None, n: int, chosen_from: int) -> str:
-    """Return what is known of a gain.
+    """Return the state of a gain (`Way.state`).
 
     Examples
     --------
@@ -250,20 +263,13 @@ def _state(gain: float, error: float | None, n: int, chosen_from: int) -> str:
     if error is None or n < 2:
         large = gain <= 1 - LARGE or gain >= 1 - 1 / LARGE
         return (_BETTER if gain > 0 else _NO_GAIN) if large else _UNKNOWN
-    if gain > _half_width(error, n):
+    if gain > half_width(error, n):
         return _BETTER
-    return _NO_GAIN if gain + _half_width(error, n, chosen_from) < SMALL else _OPEN
-
-
-def _half_width(error: float, n: int, chosen_from: int = 1) -> float:
-    """Return half of the confidence interval of a mean of n differences."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(n - 1, 1 - _CHANCE / 2 / max(chosen_from, 1))) * error
+    return _NO_GAIN if gain + half_width(error, n, chosen_from) < SMALL else _OPEN
 
 
 def _more(way: Way) -> int:
-    """Return about how many more rows would tell, to two digits, if the gain seen is the true one.
+    """Return the number of further rows that would decide, to two digits, if the observed gain is the true one.
 
     Examples
     --------
@@ -271,7 +277,7 @@ def _more(way: Way) -> int:
     170
     """
     gain, error = way.gain or 0.0, way.error or 0.0
-    needed = way.n * (_half_width(error, way.n) / max(gain, SMALL - gain)) ** 2
+    needed = way.n * (half_width(error, way.n) / max(gain, SMALL - gain)) ** 2
     more = max(1.0, needed - way.n)
     digits = max(0, math.floor(math.log10(more)) - 1)
     scale = int(10**digits)
@@ -282,7 +288,7 @@ def _more(way: Way) -> int:
 
 
 def _reason(report: Report, chosen: Answer, ways: Sequence[Way]) -> str:
-    """Return the result's number beside those of alternatives."""
+    """Return the comparison of the result's number with those of alternatives."""
     rivals = {metric: rival.words for metric, rival in chosen.rivals.items()}
     known = meaning(report.protocol, chosen.metric)
     measure = known.words.partition(" (")[0] if known else chosen.metric
@@ -292,13 +298,13 @@ def _reason(report: Report, chosen: Answer, ways: Sequence[Way]) -> str:
 
 
 def _nothing_to_compare(report: Report, chosen: Answer | None) -> str:
-    """Return why a run without a comparison has no verdict."""
+    """Return the reason why a run without a comparison is undecided."""
     if label_columns(report) and len(report.table) > 1:
-        return f"The run went through {grouped(len(report.table))} settings: each row of its table is a comparison."
+        return f"The run went through {len(report.table):,} settings: each row of its table is a comparison."
     if chosen is None or not chosen.rivals:
         known = report_of(report.protocol)
         if not any(each.rivals for each in known.answers):
-            return "The run compares with nothing."
+            return "The protocol has no alternative to compare with."
         advice = f": {known.test_advice}" if known.test_advice else ""
         return f"There were no outcomes to test the result on{advice}."
     needed = report_of(report.protocol).alone_advice
@@ -310,7 +316,7 @@ def _nothing_to_compare(report: Report, chosen: Answer | None) -> str:
 
 
 def _no_better_than_nothing(report: Report, metric: str) -> str:
-    """Return why a result is useless; empty if it is useful, or if that is unknown."""
+    """Return the reason why a result is useless; empty if it is useful, or that is unknown."""
     known = meaning(report.protocol, metric)
     if known is None or known.useless_from is None or report.metrics[metric] < known.useless_from:
         return ""
@@ -319,7 +325,7 @@ def _no_better_than_nothing(report: Report, metric: str) -> str:
 
 
 def _of_sites(report: Report) -> list[str]:
-    """Return warnings that hold for every protocol: sites that failed, and a site without which it is better."""
+    """Return the warnings of every protocol: sites that failed, and a site that spoils the result."""
     warnings = []
     if report.missing:
         who = listed(sorted(report.missing))

@@ -40,7 +40,7 @@ def coverage(tallies: Iterable[Tally]) -> Float64[np.ndarray, "levels 3"]:
     >>> counts = {"sure": np.array([10, 9, 8, 8, 8, 5, 4, 0]), "sure_correct": np.array([8, 8, 7, 7, 7, 5, 4, 0])}
     >>> tally = Tally(("bc3e", "vote"), np.array([8, 8]), np.array([10, 10]), **counts)
     >>> coverage([tally])[5].tolist()
-    [0.9, 0.5, 1.0]
+    [0.85, 0.5, 1.0]
     """
     tallies = [tally for tally in tallies if len(tally.sure)]
     totals = np.array([tally.total[tally.methods.index("bc3e")] for tally in tallies])

@@ -126,20 +126,21 @@ def check_shares(
     _expect(answer, "share", answer.share.shape, (layout.k, len(ask.active)))
     _check_labels(layout, site, answer, "share", answer.share)
     _check_evidence(layout, ask, answer)
-    n, own = len(layout.shared_rows[site]), layout.own_of(site)
+    n, own, ends = len(layout.shared_rows[site]), layout.own_of(site), alone and len(ask.classes) > 0
+    clusterings = [name for name in own if not is_confusion(name)]
     limits = shared_limits(layout.k, n, len(layout.clusterings_of(site)), layout.bits)
     _check_mass(layout, names, answer, limits)
     # With an own clustering, the prior adds smoothing * sum log beta, which has no lower bound.
     _check_bound(answer, limits, n, least=not own)
-    _expect(answer, "products", len(answer.products), history if own else 0)
+    _expect(answer, "products", len(answer.products), history if clusterings else 0)
     # Rows of beta are probabilities, so the squared distance of two rows is at most 2.
-    entries = layout.k * sum(layout.n_clusters[name] for name in own)
-    if (np.abs(answer.products.astype(float)) > 2.0 * layout.k * len(own) * 2.0**PRODUCT_BITS + entries).any():
+    entries = layout.k * sum(layout.n_clusters[name] for name in clusterings)
+    if (np.abs(answer.products.astype(float)) > 2.0 * layout.k * len(clusterings) * 2.0**PRODUCT_BITS + entries).any():
         raise PayloadError(answer.title(), "products", "are larger than products of differences of probabilities")
-    _expect(answer, "gains", len(answer.gains), sum(not is_confusion(name) for name in own) if alone else 0)
+    _expect(answer, "gains", len(answer.gains), len(clusterings) if ends else 0)
     if not ((answer.gains >= 0) & (answer.gains <= 1)).all():
         raise PayloadError(answer.title(), "gains", "expected shares")
-    _check_squares(answer, n if alone else None, layout)
+    _check_squares(answer, n if ends else None, layout)
 
 
 def check_plain_shares(layout: Layout, asks: Mapping[str, Sweep], site: str, answer: Shares) -> None:
@@ -153,7 +154,7 @@ def check_plain_shares(layout: Layout, asks: Mapping[str, Sweep], site: str, ans
 
 def _check_evidence(layout: Layout, ask: Sweep, answer: Shares) -> None:
     """Refuse sums of log probabilities that no labels can have."""
-    wanted = ask.log_weights.shape if ask.first and ask.classes.size else (0, 0)
+    wanted = ask.log_weights.shape if ask.first else (0, 0)
     _expect(answer, "evidence", answer.evidence.shape, wanted)
     if (answer.evidence > 0).any() or (answer.evidence < least_evidence(layout.n_classifiers, layout.bits)).any():
         raise PayloadError(answer.title(), "evidence", "is no sum of logarithms of probabilities of labels")

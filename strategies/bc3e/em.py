@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.bc3e.anderson import DEPTH, PLAIN, ParameterBlock, Weights, project_log_alpha
+from numerics.bc3e.anderson import DEPTH, PLAIN, SWEEPS, ParameterBlock, Weights, project_log_alpha
 from numerics.bc3e.e_step import Contribution
 from numerics.bc3e.grid import from_grid, one_to_grid
 from numerics.bc3e.influence import contradicting_site
@@ -20,6 +20,7 @@ from protocols.bc3e.payloads import EStep, Shares, Statistics, Sweep
 from protocols.bc3e.settings import Settings
 from protocols.wire.payload import Payload, PayloadError
 from strategies.bc3e.checks import check_number, check_shares, check_statistics
+from strategies.bc3e.fitted import EMFit
 from strategies.bc3e.influence import influence_of_sums
 from strategies.bc3e.layout import Layout
 from strategies.bc3e.shared import SharedInstances
@@ -27,67 +28,8 @@ from strategies.conversation import Conversation, Tell
 from strategies.errors import FusionError
 from strategies.secure_aggregation import Masking, Total
 
-SWEEPS = 500
-"""Largest number of sweeps of an E-step that runs to convergence; on the paper's data it takes 5 to 60."""
-
-FEWEST_SWEEPS, FEWEST_WITH_CONFUSION = 1, 2
-"""Sweeps of an E-step where each is a round; with confusion matrices, the first has the classes of the step before."""
-
 SETTLED_STEPS = 2
 """Steps in a row in which few classes change before a fit stops by them."""
-
-
-@dataclass
-class EMFit:
-    """Outcome of one EM.
-
-    Attributes
-    ----------
-    alpha : ndarray
-        ``(k,)`` parameters of the Dirichlet prior.
-    beta : dict[str, ndarray]
-        ``(k, k_m)`` tables of the common clusterings and confusion matrices, by name.
-    bound : float
-        Evidence lower bound (eq. 3) at alpha and beta.
-    rounds : int
-        Number of E-steps.
-    converged : bool
-        Whether the fit stopped by its rule (``bc3e.stop``).
-    bounds : list of float
-        Bound after every accepted E-step.
-    changed : list of float
-        Share of the instances whose class changed, in every accepted E-step.
-    accepted : dict[str, bool]
-        Whether the last E-step of a site was accepted, by site.
-    shared : SharedInstances or None
-        Gamma of the instances that several sites hold.
-    mass : dict
-        Sums ``T_m`` of a site's private instances in the last accepted E-step, by site and common clustering; empty
-        with secure aggregation.
-    left_out : list of str
-        Sites whose sums contradicted those of the others, and did not count from then on (``bc3e.robust``).
-    draws : int
-        Draws of theta that an instance's class counts for; 0: classifiers vote.
-    gain : float
-        `numerics.bc3e.reliability.mean_gain` of the clusterings; 0 where it decides nothing.
-    instances : int
-        Number of instances in the sums of the last accepted E-step.
-    """
-
-    alpha: Float64[np.ndarray, "k"]
-    beta: dict[str, Float64[np.ndarray, "k k_m"]]
-    bound: float = -np.inf
-    rounds: int = 0
-    converged: bool = False
-    bounds: list[float] = field(default_factory=list)
-    changed: list[float] = field(default_factory=list)
-    accepted: dict[str, bool] = field(default_factory=dict)
-    shared: SharedInstances | None = None
-    mass: dict[str, dict[str, Int64[np.ndarray, "k k_m"]]] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
-    draws: int = 0
-    gain: float = 0.0
-    instances: int = 0
 
 
 @dataclass(frozen=True)
@@ -224,21 +166,35 @@ class EM:
             return (yield from self._masked_e_step(self.masking, step, measure))
         sweeps = self._most_sweeps
         if self.shared:
-            self.shared.begin(accepted=accepted)
+            self.shared.begin(self.mix, sweeps, accepted=accepted)
         for number in range(1, sweeps + 1):
             moving = self.shared.asks(first=number == 1) if self.shared else {}
             asks = self._asks(step, moving) if number == 1 else dict(moving)
-            # If only lost sites hold the instances that have not converged, no site is asked.
-            answers = (yield Tell(asks, check=partial(self._check, moving), measure=measure)) if asks else {}
-            self._lose(set(asks) - set(answers))
+            answers = yield from self._sweep(asks, moving, measure, last=number == sweeps)
             if number == 1:
                 self._keep_statistics(answers)
-            if self.shared:
-                shares = {site: _part(answer, Shares) for site, answer in answers.items() if site in moving}
-                self.shared.take(shares, moving, self.alpha, self.settings.gamma_tolerance, last=number == sweeps)
             if not (self.shared and self.shared.is_moving):
                 break
+        if self.shared and (closing := self.shared.closing_asks()):
+            yield from self._sweep(dict(closing), closing, measure, last=True)
         return self._sums()
+
+    def _sweep(
+        self,
+        asks: dict[str, Payload | tuple[Payload, ...]],
+        moving: Mapping[str, Sweep],
+        measure: Mapping[str, float],
+        *,
+        last: bool,
+    ) -> Conversation[Mapping[str, Any]]:
+        """Ask the sites, take their shares of the instances in `moving`, and return the answers."""
+        # If only lost sites hold the instances that have not converged, no site is asked.
+        answers = (yield Tell(asks, check=partial(self._check, moving), measure=measure)) if asks else {}
+        self._lose(set(asks) - set(answers))
+        if self.shared:
+            shares = {site: _part(answer, Shares) for site, answer in answers.items() if site in moving}
+            self.shared.take(shares, moving, self.alpha, self.settings.gamma_tolerance, last=last)
+        return answers
 
     def _asks(self, step: int, sweeps: Mapping[str, Sweep]) -> dict[str, Payload | tuple[Payload, ...]]:
         """Return the asks of an E-step by site, each with the site's first sweep over shared instances."""
@@ -251,6 +207,8 @@ class EM:
             if (names, accepted) not in equal:
                 equal[names, accepted] = self._e_step_ask(step, names, accepted)
             e_step = equal[names, accepted]
+            if self.shared and step and accepted and any(map(is_confusion, self.layout.own_of(site))):
+                e_step = replace(e_step, classes=self.shared.classes_of(site))
             asks[site] = (e_step, sweeps[site]) if site in sweeps else e_step
         return asks
 
@@ -294,11 +252,10 @@ class EM:
 
     @property
     def _most_sweeps(self) -> int:
-        """Largest number of sweeps of an E-step; by default to convergence, or the fewest where each is a round."""
-        fewest = FEWEST_WITH_CONFUSION if self.draws else FEWEST_SWEEPS
-        if self.decides_draws:  # nothing converges: the second sweep has the classes by the labels that the first tells
-            return fewest
-        return max(self.settings.sweeps or (fewest if self.layout.n_shared else SWEEPS), fewest)
+        """Largest number of sweeps of an E-step; by default to convergence, or one where each is a round."""
+        if self.decides_draws:  # nothing converges
+            return 1
+        return self.settings.sweeps or (1 if self.layout.n_shared else SWEEPS)
 
     def _check(self, moving: Mapping[str, Sweep], site: str, answer: Any) -> None:
         """Refuse an answer whose sizes do not fit the layout, or that no labels can have."""
@@ -386,16 +343,15 @@ class EM:
         if self.settings.learn_alpha:
             mean = from_grid(sums.log_theta, self.layout.bits) / sums.n
             log_alpha = np.log(maximize_alpha(self.alpha, mean))
-        images = [(self.log_alpha, log_alpha)]
-        images += [
-            (block, maximize_table(name, sums.mass[name], self.layout.bits, self.settings.smoothing))
-            for name, block in self.beta.items()
-        ]
-        products = sum(block.products(image) for block, image in images)
+        images = {"": (self.log_alpha, log_alpha)}
+        for name, block in self.beta.items():
+            images[name] = block, maximize_table(name, sums.mass[name], self.layout.bits, self.settings.smoothing)
+        # Confusion matrices have no products: where instances are shared, their step is known a round later.
+        products = sum(block.products(image) for name, (block, image) in images.items() if not is_confusion(name))
         if sums.products is not None:
             products = products + sums.products
         self.weights.accept(np.asarray(products))
-        for block, image in images:
+        for block, image in images.values():
             block.accept(image)
         self.mix = self.weights.solve() if self.settings.accelerate else PLAIN
         self._move()

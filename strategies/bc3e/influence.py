@@ -24,13 +24,13 @@ def influence_of_sums(mass: Mapping[str, Mapping[str, Int64[np.ndarray, "k _"]]]
         Sums ``T_m``, by site and clustering.
     """
     if len(mass) < 2:
-        return Influence.cannot_be_said("the fusion center does not hold the sums of two single sites")
+        return Influence.unknown_since("the fusion center does not hold the sums of two single sites")
     total: dict[str, Int64[np.ndarray, "k _"]] = {}
     for tables in mass.values():
         for name, table in tables.items():
             total[name] = total.get(name, 0) + table
     if not total:
-        return Influence.cannot_be_said("without a clustering, no site changes the result of another")
+        return Influence.unknown_since("without a clustering, no site changes the result of another")
     empty = {name: np.zeros_like(table) for name, table in total.items()}
     totals = list(total.values())
     changes = {site: membership_change(totals, list((empty | dict(tables)).values())) for site, tables in mass.items()}

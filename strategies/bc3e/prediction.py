@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.bc3e.reliability import confusion_of
+from numerics.bc3e.anderson import PLAIN, SWEEPS
+from numerics.bc3e.reliability import confusion_of, doubt_of
 from protocols.bc3e.payloads import (
     Conclude,
     Holdings,
@@ -25,7 +26,6 @@ from protocols.bc3e.payloads import (
 from protocols.bc3e.settings import Settings
 from strategies.bc3e.accuracy import accuracies, add_up
 from strategies.bc3e.checks import check_holdings, check_plain_shares, check_predicted, check_starts, check_tally
-from strategies.bc3e.em import SWEEPS
 from strategies.bc3e.layout import Layout, agree_layout
 from strategies.bc3e.shared import SharedInstances
 from strategies.conversation import Broadcast, Conversation, Tell
@@ -115,9 +115,11 @@ class BC3EPrediction(FusionStrategy):
             layout, {site: answer.start for site, answer in starts.items()}, self._alpha, self._draws
         )
         yield from self._converge(shared)
-        alpha = self._alpha if self._draws else np.zeros(0)
+        alpha, doubt = self._alpha if self._draws else np.zeros(0), doubt_of(self._draws, layout.n_clusters)
         asks = {
-            site: Conclude(True, shared.gamma_of(site, accepted=True), shared.instances_to_count(site), alpha)
+            site: Conclude(
+                True, shared.gamma_of(site, accepted=True), shared.instances_to_count(site), alpha, doubt=doubt
+            )
             for site in sorted(shared.members)
         }
         tallies: dict[str, Tally] = yield Tell(asks, check=check_tally)
@@ -141,7 +143,7 @@ class BC3EPrediction(FusionStrategy):
 
     def _converge(self, shared: SharedInstances) -> Conversation[None]:
         """Sweep over the shared instances until they have converged; go on without sites that stop answering."""
-        shared.begin(accepted=True)
+        shared.begin(PLAIN, SWEEPS, accepted=True)
         for number in range(1, SWEEPS + 1):
             asks = shared.asks(first=False)
             if not asks:

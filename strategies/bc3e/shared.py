@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.special import psi
 
+from numerics.bc3e.anderson import gamma_start, kept_gammas
 from numerics.bc3e.e_step import Contribution
 from numerics.bc3e.gamma import add_alpha, center_part, converged
 from numerics.bc3e.grid import from_grid
@@ -48,26 +49,28 @@ class SharedInstances:
         self.layout = layout
         self.members = set(starts)
         self.gamma = add_alpha(alpha, self._total(starts), layout.bits)
-        self.accepted = self.gamma
+        self._gammas: list[Float64[np.ndarray, "k n"]] = []  # of the last accepted E-steps, and the start
         self._origin = self.gamma
         self._active = np.ones(layout.n_shared, bool)
         self._latest: dict[str, Shares] = {}
         self._share: dict[str, Int64[np.ndarray, "k s"]] = {}
         self.draws, self.alone = draws, alone
-        self._classes = np.zeros((layout.k, layout.n_shared), np.int64)  # of the sweep that is asked for, or the last
+        self._classes = np.zeros((layout.k, layout.n_shared), np.int64)  # of the last sweep
         self._accepted_classes = self._classes
         self._evidence: dict[str, Int64[np.ndarray, "k s"]] = {}
         self._first = True
         self._decisions = self._accepted_decisions = np.full(layout.n_shared, -1)
 
-    def begin(self, *, accepted: bool) -> None:
-        """Start an E-step from the gamma of the last accepted one."""
+    def begin(self, weights: Float64[np.ndarray, "h"], max_sweeps: int, *, accepted: bool) -> None:
+        """Start an E-step by the gamma of the last accepted ones (`numerics.bc3e.anderson.gamma_start`)."""
         if accepted:
-            self.accepted, self._accepted_classes = self.gamma, self._classes
-            self._accepted_decisions = self._decisions
+            self._gammas = [*self._gammas, self.gamma][-kept_gammas(max_sweeps) :]
+            self._accepted_classes, self._accepted_decisions = self._classes, self._decisions
+        else:
+            self._gammas = self._gammas[-1:]
         self._classes = self._accepted_classes.copy()
         self._first = True
-        self._origin = self.accepted.copy()
+        self._origin = gamma_start(self._gammas, weights, max_sweeps).copy()
         self._active[:] = True
         self._latest.clear()
 
@@ -82,10 +85,29 @@ class SharedInstances:
         return asks
 
     def _ask(self, active: Int64[np.ndarray, "a"], places: Int64[np.ndarray, "a"]) -> Sweep:
-        log_weights = psi(self._origin[:, places])
-        if not self.draws:
-            return Sweep(active, log_weights)
-        return Sweep(active, log_weights, np.ascontiguousarray(self._classes[:, places]), self._first)
+        return Sweep(active, psi(self._origin[:, places]), first=self._first and self.draws > 0)
+
+    def classes_of(self, site: str) -> Int64[np.ndarray, "k s"]:
+        """Return the responsibilities of the classes of a site's shared instances, on the grid."""
+        return np.ascontiguousarray(self._classes[:, self.layout.shared_index[site]])
+
+    def closing_asks(self) -> dict[str, Sweep]:
+        """Return asks for the sums that need the classes of this E-step, by site; empty if there are none.
+
+        They are those of confusion matrices that several sites hold, and those of an E-step of the classifiers alone,
+        where every instance is swept over again. A site does the sums of its own confusion matrices in the next E-step.
+        """
+        common = {name for name in self.layout.common if is_confusion(name)}
+        if not self.draws or not (self.alone or common):
+            return {}
+        self._active[:] = self.alone
+        asks = {}
+        for site in sorted(self.members):
+            index = self.layout.shared_index[site]
+            if index.size if not self.alone else (index.size or self.layout.own_of(site)):
+                places = np.arange(index.size if self.alone else 0)
+                asks[site] = Sweep(places, psi(self._origin[:, index[places]]), self.classes_of(site))
+        return asks
 
     def drop(self, site: str) -> None:
         """Remove a site's models, and sweep over all instances again."""
@@ -112,25 +134,23 @@ class SharedInstances:
             share[:, asks[site].active] = answer.share
             if answer.evidence.size:
                 self._evidence[site] = answer.evidence
+        if self.draws:
+            moving, evidence = self._active, self._total(self._evidence)
+            self._classes[:, moving] = class_responsibilities(
+                np.zeros((self.layout.k, np.count_nonzero(moving))) if self.alone else psi(self._origin[:, moving]),
+                evidence[:, moving],
+                self.draws,
+                self.layout.bits,
+            ).astype(np.int64)
         after = add_alpha(alpha, self._total(self._share) + self.draws * self._classes, self.layout.bits)
         after[:, ~self._active] = self.gamma[:, ~self._active]
         done = converged(self._origin, after, tolerance, self.layout.bits)
-        if self.draws and self._first:
-            done[:] = False  # this sweep had the classes of the step before
         self._first = False
         self.gamma = after
         self._active &= ~done
         if last:
             self._active[:] = False
         self._origin[:, self._active] = after[:, self._active]
-        if self.draws:
-            moving, evidence = self._active, self._total(self._evidence)
-            self._classes[:, moving] = class_responsibilities(
-                np.zeros((self.layout.k, np.count_nonzero(moving))) if self.alone else psi(after[:, moving]),
-                evidence[:, moving],
-                self.draws,
-                self.layout.bits,
-            ).astype(np.int64)
 
     @property
     def is_moving(self) -> bool:
@@ -168,7 +188,7 @@ class SharedInstances:
 
     def gamma_of(self, site: str, *, accepted: bool) -> Float64[np.ndarray, "k s"]:
         """Return ``(k, s)`` gamma of a site's shared instances."""
-        gamma = self.gamma if accepted else self.accepted
+        gamma = self.gamma if accepted else self._gammas[-1]
         return np.ascontiguousarray(gamma[:, self.layout.shared_index[site]])
 
     def with_and_without(self) -> dict[str, tuple[Float64[np.ndarray, "k s"], Float64[np.ndarray, "k s"]]]:

@@ -27,7 +27,7 @@ from protocols.coreset.payloads import (
 from protocols.coreset.settings import Settings
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
-from strategies.conversation import Broadcast, Conversation, Tell, asking_nothing, in_step
+from strategies.conversation import Broadcast, Conversation, Tell, in_step, no_asks
 from strategies.coreset.alone import ask_alone, paired_difference
 from strategies.coreset.exact_assignment import assign_exactly, check_counts
 from strategies.coreset.fairness import Fairness
@@ -115,7 +115,7 @@ class Coreset(FusionStrategy):
         else:
             masses, other = _masses_by_site(pool, points, index, clustering), None
             assigned = _assign(outcome, masses)
-        alone = ask_alone(outcome, masses, other) if judged else asking_nothing(CostsAlone.nothing())
+        alone = ask_alone(outcome, masses, other) if judged else no_asks(CostsAlone.nothing())
         result: CoresetOutcome
         result, compared = yield from in_step(assigned, alone)
         return replace(result, compared=compared)
@@ -176,7 +176,7 @@ class Coreset(FusionStrategy):
         return outcome.pool.excluded
 
     def notes(self, outcome: CoresetOutcome) -> list[str]:
-        """Return sentences on the sites and on the quality of the clusters, for whoever uses them."""
+        """Return sentences on the sites and on the quality of the clusters, for users of the result."""
         return notes_on(outcome)
 
 

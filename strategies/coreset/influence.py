@@ -26,7 +26,7 @@ def influence_in(outcome: CoresetOutcome) -> Influence:
     """Return by how much the others' rows cost more at the run's centers than at centers found without a site."""
     pool = outcome.pool
     if len(pool.summaries) < 2:
-        return Influence.cannot_be_said("only one site took part")
+        return Influence.unknown_since("only one site took part")
     try:
         with single_threaded():
             excess = {
@@ -34,7 +34,7 @@ def influence_in(outcome: CoresetOutcome) -> Influence:
                 for site in pool.summaries
             }
     except (ArithmeticError, FusionError):  # no solution of the linear program, or no row of a group with bounds
-        return Influence.cannot_be_said("the points of some of the sites have no fair clusters")
+        return Influence.unknown_since("the points of some of the sites have no fair clusters")
     return Influence(EXCESS, None, excess)
 
 

@@ -18,13 +18,15 @@ from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.likelihood import theta_bounds
 from numerics.gp.measurements import Queries
 from numerics.gp.moments import share_between
+from numerics.gp.outliers import misleading
 from numerics.shared.classes import places_of
+from numerics.shared.exact_sum import exact_sum
 from numerics.shared.threads import single_threaded
 from protocols.center_inputs import unusable_input
 from protocols.gp.payloads import LARGEST, Inputs, Moments, Rows, Survey
 from protocols.gp.settings import Settings
 from strategies.class_labels import class_places
-from strategies.conversation import Broadcast, Conversation, asking_nothing, in_step
+from strategies.conversation import Broadcast, Conversation, in_step, no_asks
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.gp.aggregation import expert_predictions, fuse, rank_experts, select_by_graph, setup_of
@@ -128,13 +130,13 @@ class GP(FusionStrategy):
         if settings.gate == "dnn" and not len(model.network):
             raise FusionError("gp.gate=dnn: the earlier run (from) trained no network; set another gate")
         shared, inputs = yield from in_step(*self._disclosures(model.registry, model.max_rows, queries))
-        known = asking_nothing(model.residuals), asking_nothing(model.sharpness)
+        known = no_asks(model.residuals), no_asks(model.sharpness)
         return _Preparation(model, queries, shared, inputs, *known)
 
     def _disclosures(self, registry: ExpertRegistry, max_rows: int, queries: Queries | None) -> tuple[Any, Any]:
         """Return the conversations in which sites disclose rows and inputs; without query points nothing is asked."""
         if queries is None:
-            return asking_nothing({}), asking_nothing({})
+            return no_asks({}), no_asks({})
         return shared_rows(registry, self.settings, max_rows), disclosed_inputs(registry, self.settings, max_rows)
 
     def _learn(self, repetition: int) -> Conversation[_Preparation]:
@@ -143,10 +145,14 @@ class GP(FusionStrategy):
         fits = _is_convertible(settings.kernel)
         local = settings.nearest
         survey = Survey(settings.max_expert_rows, settings.kernel, fit=fits, robust=settings.robust, local=local)
-        answers: dict[str, Moments] = yield Broadcast(survey, check=check_moments(settings.kernel, local))
+        check = check_moments(settings.kernel, local)
+        answers: dict[str, Moments] = yield Broadcast(survey, check=check)
+        if settings.outliers == "auto" and misleading(exact_sum([each.outliers for each in answers.values()])):
+            survey = replace(survey, robust=True)
+            answers = yield Broadcast(survey, check=check)
         own_noise = settings.noise == "site"
         registry = ExpertRegistry.of(
-            answers, robust=settings.robust, local=local, own_noise=own_noise, target=self.target
+            answers, robust=survey.robust, local=local, own_noise=own_noise, target=self.target
         )
         registry.check_enough(self.min_sites)
         self._check_outputs(registry)
@@ -179,7 +185,7 @@ class GP(FusionStrategy):
                 masking,
             )
         model = Model(registry, settings.kernel, settings.max_expert_rows, best_fit, network)
-        residuals, sharp = asking_nothing(model.residuals), asking_nothing(model.sharpness)
+        residuals, sharp = no_asks(model.residuals), no_asks(model.sharpness)
         if registry.classes:
             sharp = sharpness(model, masking)
         elif settings.calibrated:
@@ -281,7 +287,7 @@ class GP(FusionStrategy):
         answers: ExpertAnswers
         alone: Alone
         judged = settings.alone and not self.in_table
-        errors_alone = ask_alone(model, queries) if judged else asking_nothing(NOBODY)
+        errors_alone = ask_alone(model, queries) if judged else no_asks(NOBODY)
         answers, counts, alone, sharp = yield from in_step(conversation, residuals, errors_alone, sharp)
         model = replace(model, residuals=counts, sharpness=sharp)
         contradicted = contradictions(registry, answers, prior, noise)
@@ -354,7 +360,7 @@ class GP(FusionStrategy):
         return excluded_from(outcome)
 
     def notes(self, outcome: GPOutcome) -> list[str]:
-        """Return sentences on the fit and on the predictions, for whoever uses them."""
+        """Return sentences on the fit and on the predictions, for users of the result."""
         return [*suggestion_note(outcome), *notes_on(outcome)]
 
 

@@ -31,7 +31,7 @@ def influence_of_answers(outcome: GPOutcome) -> Influence:
     """
     sample = outcome.sample
     if sample is None or outcome.queries is None or outcome.fused is None:
-        return Influence.cannot_be_said("there are no query points")
+        return Influence.unknown_since("there are no query points")
     fused, points = _at(outcome.fused, sample.rows), _points(outcome, sample)
     without = _without_sites(outcome, sample)
     if outcome.model.registry.classes:
@@ -47,7 +47,7 @@ def influence_of_answers(outcome: GPOutcome) -> Influence:
 def _influence_on_classes(
     outcome: GPOutcome, fused: FusedPrediction, without: Mapping[str, FusedPrediction], points: Int64[np.ndarray, "n"]
 ) -> Influence:
-    assert outcome.queries is not None  # noqa: S101 - who calls has looked
+    assert outcome.queries is not None  # noqa: S101 - the caller has checked it
     if outcome.queries.y is None:
         now = outcome.probabilities(fused)
         moves = {site: _root_mean_square(outcome.probabilities(each) - now) for site, each in without.items()}

@@ -74,7 +74,7 @@ class GPOutcome:
     @property
     def prior(self) -> Float64[np.ndarray, "N"]:
         """``(N,)`` prior variance of the latent function, in the common units; a point's once for each output."""
-        assert self.queries is not None  # noqa: S101 - who calls has looked
+        assert self.queries is not None  # noqa: S101 - the caller has checked it
         registry, theta = self.model.registry, self.model.fit.theta
         kernel = kernel_of(self.model.kernel, len(registry.features))
         return np.repeat(kernel.diagonal(theta[:-1], registry.units.inputs(self.queries.x)), registry.n_outputs)
@@ -82,7 +82,7 @@ class GPOutcome:
     def probabilities(self, fused: FusedPrediction) -> Float64[np.ndarray, "n k"]:
         """Return the class probabilities of points of which the latent functions are predicted so."""
         latent, k = self.model.registry.latent, self.model.registry.n_outputs
-        assert latent is not None  # noqa: S101 - who calls has looked
+        assert latent is not None  # noqa: S101 - the caller has checked it
         mean, variance = fused.mean.reshape(-1, k), np.maximum(fused.variance - self.model.noise, 0.0).reshape(-1, k)
         probabilities = class_probabilities(mean, variance, latent, self.model.sharpness)
         if self.balanced:
@@ -94,7 +94,7 @@ class GPOutcome:
     @cached_property
     def class_probabilities(self) -> Float64[np.ndarray, "N k"]:
         """``(N, k)`` probabilities of the classes at the points."""
-        assert self.fused is not None  # noqa: S101 - who calls has looked
+        assert self.fused is not None  # noqa: S101 - the caller has checked it
         return self.probabilities(self.fused)
 
     @property
@@ -106,8 +106,8 @@ class GPOutcome:
 
     def losses(self, fused: FusedPrediction, points: Int64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
         """Return squared errors, in the common units, or log losses, where some points are predicted so."""
-        assert self.queries is not None  # noqa: S101 - who calls has looked
-        assert self.queries.y is not None  # noqa: S101 - who calls has looked
+        assert self.queries is not None  # noqa: S101 - the caller has checked it
+        assert self.queries.y is not None  # noqa: S101 - the caller has checked it
         y = self.queries.y[points]
         if self.model.registry.classes:
             return log_losses(self.probabilities(fused), y.astype(np.int64))
@@ -116,7 +116,7 @@ class GPOutcome:
     @property
     def mean(self) -> Float64[np.ndarray, "N"]:
         """``(N,)`` predictions, in the units of the data."""
-        assert self.fused is not None  # noqa: S101 - who calls has looked
+        assert self.fused is not None  # noqa: S101 - the caller has checked it
         units = self.model.registry.units
         return np.asarray(self.fused.mean * units.y_scale + units.y_mean)
 
@@ -134,7 +134,7 @@ class GPOutcome:
     @property
     def std(self) -> Float64[np.ndarray, "N"]:
         """``(N,)`` standard deviations of an observation, in the units of the data."""
-        assert self.fused is not None  # noqa: S101 - who calls has looked
+        assert self.fused is not None  # noqa: S101 - the caller has checked it
         return np.asarray(np.sqrt(self.fused.variance) * self.model.registry.units.y_scale)
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:

@@ -67,7 +67,7 @@ def metrics_of(outcome: GPOutcome) -> dict[str, float]:
 
 def _accuracy(outcome: GPOutcome, outputs: Float64[np.ndarray, "N"]) -> dict[str, float]:
     """Score the predictions of measured outputs, and leave out scores that are not defined."""
-    assert outcome.fused is not None  # noqa: S101 - who calls has looked
+    assert outcome.fused is not None  # noqa: S101 - the caller has checked it
     best = _best_alone(outcome)
     if (places := outcome.class_places) is not None:
         classes = as_metrics(classification_scores(outcome.class_probabilities, places))
@@ -131,7 +131,7 @@ def excluded_from(outcome: GPOutcome) -> dict[str, str]:
 
 
 def notes_on(outcome: GPOutcome) -> list[str]:
-    """Return sentences on the fit and on the predictions, for whoever uses them."""
+    """Return sentences on the fit and on the predictions, for users of the result."""
     return [*_notes_on_fit(outcome.model), *_notes_on_sites(outcome), *_notes_on_answers(outcome)]
 
 
@@ -192,7 +192,10 @@ def _notes_on_sites(outcome: GPOutcome) -> list[str]:
     registry, notes = outcome.model.registry, []
     error = "log loss" if registry.classes else "squared error"
     if left_out := registry.left_out:
-        outliers = f", and outputs beyond {LIMIT:g} (gp.robust)" if registry.robust else ""
+        outliers = ""
+        if registry.robust:
+            why = "gp.robust" if outcome.settings.robust else "without them rows left out are predicted better"
+            outliers = f", and outputs beyond {LIMIT:g} ({why})"
         notes.append(
             f"rows that sites left out for cells beyond {WRONG_LIMIT:g} deviations of their own median{outliers}:"
             f" {_list([f'{site}: {left_out[site]}' for site in sorted(left_out)])}; look at their data"
@@ -278,8 +281,8 @@ def answers_csv(outcome: GPOutcome) -> bytes:
     The standard deviation is that of an observation, noise included; the interval is calibrated. Where outputs are
     classes, the most probable one and the probability of each stand in place of these.
     """
-    assert outcome.queries is not None  # noqa: S101 - who calls has looked
-    assert outcome.answers is not None  # noqa: S101 - who calls has looked
+    assert outcome.queries is not None  # noqa: S101 - the caller has checked it
+    assert outcome.answers is not None  # noqa: S101 - the caller has checked it
     queries, registry = outcome.queries, outcome.model.registry
     several = len(registry.site_of) > len(registry.counts)
     labels = [f"{site}/{expert}" if several else site for expert, site in enumerate(registry.site_of)]

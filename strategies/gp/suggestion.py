@@ -40,8 +40,8 @@ def reductions(
 
 def suggestions_csv(outcome: GPOutcome) -> bytes:
     """Write the points, those first where a measurement tells most, with the inputs in the units of the data."""
-    assert outcome.queries is not None  # noqa: S101 - who calls has looked
-    assert outcome.reductions is not None  # noqa: S101 - who calls has looked
+    assert outcome.queries is not None  # noqa: S101 - the caller has checked it
+    assert outcome.reductions is not None  # noqa: S101 - the caller has checked it
     queries, order = outcome.queries, np.argsort(-outcome.reductions, kind="stable")
     names = queries.names if queries.names is not None else np.arange(1, len(queries.x) + 1)
     columns = {

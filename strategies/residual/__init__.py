@@ -21,7 +21,7 @@ from protocols.residual.payloads import Enrol, Holdings
 from protocols.residual.plan import Plan
 from protocols.residual.settings import Settings
 from protocols.wire.payload import Payload
-from strategies.conversation import Broadcast, Conversation, carrying
+from strategies.conversation import Broadcast, Conversation, with_extra_asks
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.influence import Influence
@@ -112,12 +112,12 @@ class Residual(FusionStrategy):
     ) -> Conversation[PlanResult]:
         """Have the fusion center, the site that holds the outcome, or the ring do the arithmetic."""
         if self.settings.topology == "ring":
-            return (yield from carrying(orders, ring(enrolment.holder, enrolment.agents, y, n, n_learn, rules)))
+            return (yield from with_extra_asks(orders, ring(enrolment.holder, enrolment.agents, y, n, n_learn, rules)))
         if y is None:
             course = relayed(enrolment.holder, enrolment.agents, n, n_learn, rules, self.settings.precision)
-            return (yield from carrying(orders, course))
+            return (yield from with_extra_asks(orders, course))
         plan = Plan(enrolment.agents, y, n_learn, rules)
-        return (yield from carrying(orders, centered(plan, self.settings.precision)))
+        return (yield from with_extra_asks(orders, centered(plan, self.settings.precision)))
 
     def _keys(self, outcomes: Outcomes) -> EntityKeys:
         """Hash the names in the center's own file as the sites hash theirs."""
@@ -295,7 +295,7 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Residual:
             f"residual.topology=ring is for sip, not for {settings.algorithm}: set residual.algorithm=sip"
         )
     if settings.topology == "ring" and settings.robust:
-        raise FusionError("residual.robust needs somebody who sees all predictions, and in a ring nobody does")
+        raise FusionError("residual.robust needs all predictions in one place, and in a ring no site sees them")
     if settings.topology == "ring" and settings.precision != "float64":
         raise FusionError("residual.topology=ring hands on numbers of float64: leave residual.precision out")
     try:

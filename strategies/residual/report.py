@@ -251,7 +251,7 @@ def influence_in(outcome: ResidualOutcome) -> Influence:
     """Return the error without each agent on test rows, or where there are none on training rows."""
     result = outcome.result
     if result.without is None:
-        return Influence.cannot_be_said("the predictions crossed sealed, and the fusion center holds none")
+        return Influence.unknown_since("the predictions crossed sealed, and the fusion center holds none")
     kind = kind_of(result)
     without = dict(zip(result.names, result.without.errors[:, kind].tolist(), strict=True))
     measure = f"{_KINDS[kind]}_mse"

@@ -288,6 +288,7 @@ class SEC(FusionStrategy):
             "newcomer": outcome.learners.newcomer,
             **outcome.retraining.arrays(outcome.learners, outcome.clusters.labels),
             **outcome.class_arrays,
+            "recommended": np.array([outcome.recommendations.get(name, "") for name in outcome.learners.names], str),
             **paired_of(outcome),
         }
 

@@ -122,14 +122,13 @@ def mean_scores(scores: Mapping[str, Mapping[str, Sequence[float]]], prefix: str
     return metrics
 
 
-def held_out_scores(asks: Mapping[str, Predict], answers: Mapping[str, Errors]) -> dict[str, float]:
-    """Return the mean scores on the rows that learners held out; nothing from learners that told none."""
-    scores = {
+def held_out_scores(asks: Mapping[str, Predict], answers: Mapping[str, Errors]) -> dict[str, dict[str, list[float]]]:
+    """Return the scores on the rows that learners held out by learner and combination, of learners that sent some."""
+    return {
         name: dict(zip(asks[name].combinations, answer.scores.tolist(), strict=True))
         for name, answer in answers.items()
         if answer.scores.size
     }
-    return mean_scores(scores)
 
 
 def held_out_arrays(answers: Mapping[str, Errors]) -> dict[str, Shaped[np.ndarray, "..."]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
@@ -16,7 +16,7 @@ from common.grouping import list_names
 from numerics.sec.cluster_assignment import same_partition
 from numerics.sec.recommendation import is_reliable, noise_factor, recommend
 from protocols.sec.payloads import Errors, Predict
-from strategies.sec.classes import CenterScores, held_out_arrays, held_out_scores
+from strategies.sec.classes import CenterScores, held_out_arrays, held_out_scores, mean_scores
 from strategies.sec.learner_clusters import LearnerClusters
 from strategies.sec.learners import Learners
 from strategies.sec.retraining import Retraining
@@ -43,7 +43,8 @@ class SECOutcome:
     noise : dict[str, float]
         Standard deviation of what a learner added to each of its errors, in what a row can count for.
     deviations : dict[str, dict[str, float]]
-        Standard errors of the differences of these errors to that of the cluster.
+        Standard errors of the differences of these errors to that of the way that comes first
+        (`numerics.sec.recommendation.first_choice`).
     center : CenterScores
         What the center's own test rows say.
     truth : ndarray
@@ -54,8 +55,8 @@ class SECOutcome:
         Models of pooled rows.
     kept_rows : list of str
         Learners that were asked for rows and kept them.
-    class_metrics : dict[str, float]
-        Of classes, the scores on the rows that learners held out, apart from the log loss.
+    scores : dict[str, dict[str, list of float]]
+        Of classes, the scores on the rows that learners held out, by learner and combination.
     class_arrays : dict[str, ndarray]
         Of classes, confusion matrix and reliability on the center's own test rows, else on rows that learners held out.
     """
@@ -71,7 +72,7 @@ class SECOutcome:
     usable: Bool[np.ndarray, "L"]
     retraining: Retraining
     kept_rows: list[str]
-    class_metrics: dict[str, float]
+    scores: dict[str, dict[str, list[float]]]
     class_arrays: dict[str, Shaped[np.ndarray, "..."]]
 
     @classmethod
@@ -95,7 +96,7 @@ class SECOutcome:
             n_test={name: answer.n_test for name, answer in answers.items()},
             noise={name: answer.noise for name, answer in answers.items()},
             center=center,
-            class_metrics=held_out_scores(asks, answers),
+            scores=held_out_scores(asks, answers),
             class_arrays=center.arrays or held_out_arrays(answers),
             **known,
         )
@@ -108,18 +109,9 @@ class SECOutcome:
     @cached_property
     def recommendations(self) -> dict[str, str]:
         """Return what each learner's own held-out rows say it should predict with; only for learners that held some."""
-        return self.recommended(("alone", "cluster", "personal"))
-
-    def recommended(self, ways: Collection[str]) -> dict[str, str]:
-        """Return the same among some ways to predict."""
+        squared = not self.learners.classes
         return {
-            name: recommend(
-                {way: error for way, error in each.items() if way in ways},
-                self.deviations[name],
-                self.n_test[name],
-                self.noise[name],
-                squared=not self.learners.classes,
-            )
+            name: recommend(each, self.deviations[name], self.n_test[name], self.noise[name], squared=squared)
             for name, each in self.errors.items()
             if each
         }
@@ -153,17 +145,37 @@ def mean_errors(errors: Mapping[str, Mapping[str, float]], prefix: str = "mse_")
     return {f"{prefix}{name}": float(np.mean([each[name] for each in finite])) for name in names}
 
 
+_Numbers = TypeVar("_Numbers")
+
+
+def with_recommendation(
+    numbers: Mapping[str, Mapping[str, _Numbers]], recommendations: Mapping[str, str]
+) -> dict[str, dict[str, _Numbers]]:
+    """Add what is recommended to each learner to its numbers by way.
+
+    Examples
+    --------
+    >>> with_recommendation({"a": {"alone": 4.0, "cluster": 2.0}, "b": {}}, {"a": "cluster"})
+    {'a': {'alone': 4.0, 'cluster': 2.0, 'recommendation': 2.0}, 'b': {}}
+    """
+    return {
+        name: {**each, **({"recommendation": each[recommendations[name]]} if name in recommendations else {})}
+        for name, each in numbers.items()
+    }
+
+
 def _finite(errors: Mapping[str, Mapping[str, float]]) -> list[Mapping[str, float]]:
     """Return the errors of the learners whose errors are all finite."""
     return [each for each in errors.values() if each and np.isfinite(list(each.values())).all()]
 
 
 def paired_of(outcome: SECOutcome) -> dict[str, Float64[np.ndarray, "3"]]:
-    """Return what the clusters' error is compared with: difference, its standard error, and number of held-out rows.
+    """Return what the recommended error is compared with: difference, its standard error, number of held-out rows.
 
-    The difference is a mean over the learners, and so is its error, of independent samples. If the noise that a site
-    adds is large, its standard error says little; then the error of the difference of two independent means of squares
-    of normal numbers stands for it.
+    The difference is a mean over the learners, and so is its error, of independent samples. A learner sends standard
+    errors of differences to one way; of two others it is at most their sum. If the noise that a site adds is large, its
+    standard error says little; then the error of the difference of two independent means of squares of normal numbers
+    stands for it.
     """
     errors = {name: each for name, each in outcome.errors.items() if each in _finite(outcome.errors)}
     pairs = {}
@@ -172,15 +184,18 @@ def paired_of(outcome: SECOutcome) -> dict[str, Float64[np.ndarray, "3"]]:
             continue
         variances, differences = [], []
         for name, each in errors.items():
-            n, noise = outcome.n_test[name], outcome.noise[name]
-            variance = outcome.deviations[name][way] ** 2 * noise_factor(n, noise)
+            best, n, noise = outcome.recommendations[name], outcome.n_test[name], outcome.noise[name]
+            if best == way:
+                continue
+            apart = sum(outcome.deviations[name][one] for one in (best, way))
+            variance = apart**2 * noise_factor(n, noise)
             if not is_reliable(noise):
-                variance = max(variance, 4 / n * max(each[way], each["cluster"]) ** 2)
+                variance = max(variance, 4 / n * max(each[way], each[best]) ** 2)
             variances.append(variance)
-            differences.append(each["cluster"] - each[way])
+            differences.append(each[best] - each[way])
         total = sum(outcome.n_test[name] for name in errors)
         error = float(np.sqrt(sum(variances))) / len(errors)
-        pairs[f"paired_{outcome.prefix}{way}"] = np.array([float(np.mean(differences)), error, total], float)
+        pairs[f"paired_{outcome.prefix}{way}"] = np.array([sum(differences) / len(errors), error, total], float)
     return pairs
 
 
@@ -191,13 +206,11 @@ def metrics_of(outcome: SECOutcome) -> dict[str, float]:
         "n_clusters": float(outcome.clusters.n_clusters),
         "n_learners": float(len(labels)),
         "n_measured": float(len(_finite(outcome.errors))),
-        **mean_errors(outcome.errors, outcome.prefix),
+        **mean_errors(with_recommendation(outcome.errors, outcome.recommendations), outcome.prefix),
         **mean_errors(outcome.center.errors, f"{outcome.prefix}test_"),
-        **outcome.class_metrics,
+        **mean_scores(with_recommendation(outcome.scores, outcome.recommendations)),
         **outcome.center.metrics,
     }
-    chosen = {name: {"recommendation": outcome.errors[name][way]} for name, way in outcome.recommendations.items()}
-    metrics |= mean_errors(chosen, outcome.prefix)
     if outcome.learners.classes:
         metrics["n_classes"] = float(len(outcome.learners.classes))
     if (labels < 0).any():
@@ -250,12 +263,11 @@ def _refutations(outcome: SECOutcome) -> list[str]:
     """Return a sentence on the learners that predict better without their cluster."""
     sizes = Counter(outcome.clusters.labels.tolist())
     labels = dict(zip(outcome.learners.names, outcome.clusters.labels.tolist(), strict=True))
-    best = outcome.recommended(("alone", "cluster"))
-    who = [name for name, way in best.items() if way == "alone" and sizes[labels[name]] > 1]
+    who = [name for name, way in outcome.recommendations.items() if way == "alone" and sizes[labels[name]] > 1]
     if not who:
         return []
     return [
-        f"{list_names(who, _MOST_LISTED)}: better alone; on the rows held out there the cluster's error is larger by"
+        f"{list_names(who, _MOST_LISTED)}: better alone; on the rows held out there the error with others is larger by"
         " more than chance explains"
     ]
 
@@ -274,7 +286,7 @@ def table_of(outcome: SECOutcome) -> list[dict[str, Any]]:
             "methods": _list_counts(Counter(profiles[i].method for i in members)),
         }
         held_out_errors = {str(name): outcome.errors.get(str(name), {}) for name in names[members]}
-        row |= mean_errors(held_out_errors, outcome.prefix)
+        row |= mean_errors(with_recommendation(held_out_errors, outcome.recommendations), outcome.prefix)
         center_errors = {str(name): outcome.center.errors.get(str(name), {}) for name in names[members]}
         row |= mean_errors(center_errors, f"{outcome.prefix}test_")
         best = Counter(

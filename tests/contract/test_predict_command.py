@@ -165,6 +165,30 @@ def test_weights_of_a_file_mix_the_models(results: Callable[..., Path], tmp_path
             predicted(folder, new, tmp_path / "new.csv", f"weights={file}")
 
 
+def test_a_learner_predicts_as_the_run_recommends(results: Callable[..., Path], tmp_path: Path) -> None:
+    folder, new = results("sec", **{"sec.holdout": 0.25}), labs(20, 1.0, 99)
+    shutil.copytree(folder, tmp_path / "run")
+    folder, arrays = tmp_path / "run", load(folder)[1]
+    names, ways = arrays["learners"].tolist(), arrays["recommended"].tolist()
+    told = predicted(folder, new, tmp_path / "new.csv")
+    assert "; learner=NAME predicts so" in "\n".join(told.lines)
+    place = ways.index("personal")
+    by_weights = predicted(folder, new, tmp_path / "new.csv", f"weights={folder}/sites/{names[place]}/personal.csv")
+    by_name = predicted(folder, new, tmp_path / "new.csv", f"learner={names[place]}")
+    assert by_name.columns["prediction"].tolist() == by_weights.columns["prediction"].tolist()
+
+    shutil.rmtree(folder / "sites")  # a deployed site keeps its weights
+    by_cluster = predicted(folder, new, tmp_path / "new.csv", f"learner={names[place]}")
+    assert by_cluster.columns["prediction"].tolist() == told.columns[f"cluster_{arrays['labels'][place]}"].tolist()
+    assert "its personal weights, which only it has; set weights=FILE" in "\n".join(by_cluster.lines)
+
+    write_arrays(folder / "arrays.npz", {**arrays, "recommended": np.array(["alone"] * len(names))})
+    alone = predicted(folder, new, tmp_path / "new.csv", f"learner={names[place]}")
+    file = arrays[f"model_{place}"].tobytes()
+    model = skops.io.loads(file, trusted=skops.io.get_untrusted_types(data=file))
+    np.testing.assert_allclose(alone.columns["prediction"], model.predict(new[INPUTS].to_numpy()), rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("assignments", "message"),
     [

@@ -134,7 +134,7 @@ def finished() -> cs.Run:
 
 def test_a_finished_run(finished: cs.Run) -> None:
     assert repr(finished).startswith("<Run sec-own-data: 2 sites, 3 rounds. Together, 2 sites")
-    assert finished.verdict.decision in ("join", "do not join", "too few rows", "cannot be said")
+    assert finished.verdict.decision in ("join", "do not join", "too few rows", "undecided")
     assert finished.report.seed == 4
     assert finished.rounds["round"].tolist() == [1, 2, 3]
     assert finished.ledger["site"].isin(["north", "south"]).all()

@@ -110,7 +110,7 @@ def test_a_site_that_lost_its_memory_rebuilds_it(
         np.testing.assert_array_equal(values, others[name])
     assert report.missing == {}
     for place, rounds in places.items():
-        said = f"{nodes[place]['site']} lost its memory, was asked everything again in round "
+        said = f"{nodes[place]['site']} lost its memory, and rebuilt it from repeated asks in round "
         assert [note for note in report.notes if note.startswith(said + ", ".join(map(str, rounds)))]
     again = sum(map(len, places.values()))
     messages = 2 * sum(int(each["sites"]) for each in report.convergence)

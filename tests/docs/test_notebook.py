@@ -14,7 +14,7 @@ nbformat = pytest.importorskip("nbformat")
 NotebookClient = pytest.importorskip("nbclient").NotebookClient
 
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
-_SENTENCES = ("Join.", "Do not join: use ", "Too few ", "Cannot be said.")
+_SENTENCES = ("Join.", "Do not join: use ", "Too few ", "Undecided.")
 """How a verdict begins."""
 
 

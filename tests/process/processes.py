@@ -28,6 +28,9 @@ APP = Path(__file__).resolve().parents[2]
 THREADS = {f"{library}_NUM_THREADS": "2" for library in ("MKL", "OMP", "OPENBLAS")}
 """The tests' own process has one thread for numerical libraries: results do not depend on their number."""
 
+PATIENCE = 1200.0
+"""Seconds until a run counts as hanging: with other work on the machine it takes ten times as long as alone."""
+
 
 @dataclass(frozen=True)
 class FlowerHome:
@@ -100,7 +103,7 @@ class BackgroundRun:
         text = self.log_path.read_text(encoding="utf-8", errors="replace")
         return "\n".join(message(line) for line in text.splitlines())
 
-    def wait_for(self, text: str, timeout: float) -> None:
+    def wait_for(self, text: str, timeout: float = PATIENCE) -> None:
         """Return as soon as the log holds `text`; fail if the run ends or time runs out before."""
         deadline = time.monotonic() + timeout
         while text not in self.log():
@@ -111,7 +114,7 @@ class BackgroundRun:
                 raise AssertionError(f"{'the run ended' if ended else 'time ran out'} before {text!r}:\n{self.log()}")
             time.sleep(0.1)
 
-    def wait(self, timeout: float) -> RunOutcome:
+    def wait(self, timeout: float = PATIENCE) -> RunOutcome:
         """The outcome, once the log has ended; the run is given up after `timeout` seconds."""
         try:
             self.process.wait(timeout)
@@ -165,14 +168,12 @@ def _start(arguments: list[str], app_dir: Path, env: Mapping[str, str], log_path
     return BackgroundRun(process, log_path, env)
 
 
-def flwr_run(
-    app_dir: Path, run_config: Mapping[str, Value], sites: int, env: Mapping[str, str], timeout: float
-) -> RunOutcome:
+def flwr_run(app_dir: Path, run_config: Mapping[str, Value], sites: int, env: Mapping[str, str]) -> RunOutcome:
     """``flwr run APP local --stream`` until it ends, then the status that Flower gives the run."""
     with tempfile.TemporaryDirectory() as folder:
         run = start_run(app_dir, run_config, sites, env, Path(folder) / "log")
         try:
-            return run.wait(timeout)
+            return run.wait()
         finally:
             run.end()
 

@@ -40,7 +40,7 @@ def assert_equal(one: Path, other: Path, arrays: tuple[str, ...] = ()) -> None:
 def test_the_distributions_agree_bit_for_bit_over_two_and_seven_sites(flower: FlowerHome, tmp_path: Path) -> None:
     def run(distribution: str, sites: int) -> Path:
         config: dict[str, Any] = {**QUICK, "output-dir": str(tmp_path), "bc3e.distribution": distribution}
-        return results_of(flwr_run(APP, config, sites, flower.env, 300))
+        return results_of(flwr_run(APP, config, sites, flower.env))
 
     rows = run("row", 2)
     assert_equal(run("row", 7), rows)
@@ -54,13 +54,13 @@ def test_the_distributions_agree_bit_for_bit_over_two_and_seven_sites(flower: Fl
 def test_killed_serverapp_resumes_to_the_same_result(flower: FlowerHome, tmp_path: Path) -> None:
     # Without acceleration the fit takes some thirty rounds: time enough to be killed in their midst.
     config: dict[str, Any] = {"output-dir": str(tmp_path), "bc3e.accelerate": False, "repetitions": 2}
-    whole = results_of(flwr_run(APP, config, 2, flower.env, 300))
+    whole = results_of(flwr_run(APP, config, 2, flower.env))
 
     run = start_run(APP, config, 2, flower.env, tmp_path / "log")
     try:
-        run.wait_for("round   6", 120)
+        run.wait_for("round   6")
         kill_serverapp(flower.superlink_pid)
-        killed = run.wait(180)
+        killed = run.wait()
     finally:
         run.end()
     assert not killed.completed
@@ -68,7 +68,7 @@ def test_killed_serverapp_resumes_to_the_same_result(flower: FlowerHome, tmp_pat
     assert not (partial / "report.json").exists()
     assert [path.name for path in (tmp_path / "bc3e-wine").iterdir() if not path.name.startswith(".")] == [whole.name]
 
-    resumed = flwr_run(APP, {**config, "resume-from": str(partial)}, 2, flower.env, 300)
+    resumed = flwr_run(APP, {**config, "resume-from": str(partial)}, 2, flower.env)
     assert "resumed after round" in resumed.log
     assert_equal(results_of(resumed), whole)
     for site in ("site-0", "site-1"):
@@ -90,7 +90,7 @@ def test_own_data_of_three_sites(flower: FlowerHome, tmp_path: Path) -> None:
         columns |= {"class_c": noisy[2], "cluster_x": 2 - truth, "diagnosis": truth}
         pd.DataFrame(columns).to_csv(folder / f"{name}.csv", index=False)
     config = {"protocol": "bc3e", "data": str(folder), "id": "patient", "truth": "diagnosis"}
-    outcome = flwr_run(APP, {**config, "output-dir": str(tmp_path / "results")}, 3, flower.env, 300)
+    outcome = flwr_run(APP, {**config, "output-dir": str(tmp_path / "results")}, 3, flower.env)
     report, _ = load(results_of(outcome))
     assert report.sites == ["north", "south", "west"]
     assert report.metrics["accuracy"] >= report.metrics["accuracy_majority"]

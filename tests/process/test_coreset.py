@@ -53,7 +53,7 @@ def in_simulation(tmp_path: Path, folder: Path, settings: Mapping[str, Value], *
 
 def test_a_scenario_is_the_same_in_the_simulation_engine_and_in_process(flower: FlowerHome, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"scenario": "coreset-synthetic", "coreset.rows": 20_000}
-    found = results_of(flwr_run(APP, {**settings, "output-dir": str(tmp_path / "results")}, 3, flower.env, 300))
+    found = results_of(flwr_run(APP, {**settings, "output-dir": str(tmp_path / "results")}, 3, flower.env))
     assert_equal(found, run(config(tmp_path / "in-process", **settings), 3))
     report, arrays = load(found)
     assert (len(report.sites), report.rounds, report.missing) == (3, 2, {})
@@ -130,10 +130,10 @@ def run_without_its_end(center: Deployment, tmp_path: Path) -> Path:
     (tmp_path / "trap").touch()
     started = start_deployed_run(APP, settings, center.env, tmp_path / "log")
     try:
-        await_file(tmp_path / "asked-again", started, 150)
+        await_file(tmp_path / "asked-again", started)
         center.supernodes[LEAVES].terminate()
         center.supernodes[LEAVES].wait(30)
-        return results_of(started.wait(150))
+        return results_of(started.wait())
     finally:
         (tmp_path / "over").touch()
         started.end()

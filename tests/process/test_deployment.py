@@ -17,7 +17,15 @@ from common.value_ranges import Value
 from consilience.ledger_comparison import compare_all
 from protocols.models import decode_model
 from server.results import load
-from tests.process.processes import APP, BackgroundRun, Deployment, deployment, payloads_of, start_deployed_run
+from tests.process.processes import (
+    APP,
+    PATIENCE,
+    BackgroundRun,
+    Deployment,
+    deployment,
+    payloads_of,
+    start_deployed_run,
+)
 from tests.process.test_bc3e import assert_equal, results_of
 from tests.support.bc3e_ensembles import write_sites_of_labels
 from tests.support.grid import config
@@ -70,7 +78,7 @@ def deployed_run(center: Deployment, folder: Path, settings: Mapping[str, Value]
     folder.mkdir()
     started = start_deployed_run(APP, {**settings, "output-dir": str(folder)}, center.env, folder / "log")
     try:
-        found = results_of(started.wait(240))
+        found = results_of(started.wait())
     finally:
         started.end()
     assert [found] == list(folder.glob("*/[0-9]*"))
@@ -220,7 +228,7 @@ def rows(config):
     trapped = (folder / "trap").exists()
     if trapped and first.exists() and first.read_text() != str(os.getpid()):
         (folder / "asked-again").touch()
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 1200
         while not (folder / "over").exists() and time.monotonic() < deadline:
             time.sleep(0.1)
         os._exit(1)
@@ -243,10 +251,10 @@ def test_a_supernode_that_ends_after_select_is_clustered_by_what_the_others_saw(
     with deployment(tmp_path, labs, {"PYTHONPATH": str(tmp_path)}) as center:
         started = start_deployed_run(APP, settings, center.env, tmp_path / "log")
         try:
-            await_file(tmp_path / "asked-again", started, 150)
+            await_file(tmp_path / "asked-again", started)
             center.supernodes["lab-2"].terminate()
             center.supernodes["lab-2"].wait(30)
-            found = results_of(started.wait(150))
+            found = results_of(started.wait())
         finally:
             (tmp_path / "over").touch()
             started.end()
@@ -258,8 +266,8 @@ def test_a_supernode_that_ends_after_select_is_clustered_by_what_the_others_saw(
     assert_equal(found, in_simulation(tmp_path / "in-process", labs, tamper=silent(2, [2])))
 
 
-def await_file(path: Path, deployed: BackgroundRun, timeout: float) -> None:
-    deadline = time.monotonic() + timeout
+def await_file(path: Path, deployed: BackgroundRun) -> None:
+    deadline = time.monotonic() + PATIENCE
     while not path.exists():
         assert deployed.process.poll() is None, deployed.log()
         assert time.monotonic() < deadline, deployed.log()

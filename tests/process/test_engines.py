@@ -77,7 +77,7 @@ def test_what_the_readme_types_first_gives_one_result(flower: FlowerHome, tmp_pa
 
 def simulated(flower: FlowerHome, folder: Path, settings: dict[str, Any], sites: int) -> Path:
     """Results of a run by Flower's engine."""
-    outcome = flwr_run(APP, {**settings, "output-dir": str(folder)}, sites, flower.env, 400)
+    outcome = flwr_run(APP, {**settings, "output-dir": str(folder)}, sites, flower.env)
     assert outcome.completed, outcome.log
     assert outcome.results is not None
     return outcome.results
@@ -112,9 +112,9 @@ def test_a_run_of_flowers_engine_is_resumed_by_the_local_one(flower: FlowerHome,
     config: dict[str, Any] = {**MANY_ROUNDS, "output-dir": str(tmp_path)}
     run = start_run(APP, config, 2, flower.env, tmp_path / "log")
     try:
-        run.wait_for("round   5", 120)
+        run.wait_for("round   5")
         kill_serverapp(flower.superlink_pid)
-        run.wait(180)
+        run.wait()
     finally:
         run.end()
     [partial] = (tmp_path / "bc3e-wine").glob(".*.partial")
@@ -130,7 +130,7 @@ LONG = ("run", "bc3e-wine", "--set", "bc3e.accelerate=false", "--set", "repetiti
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of that run, if nobody disturbs it."""
-    return printed_results(consilience(*LONG, cwd=tmp_path_factory.mktemp("whole")).stdout)
+    return engine.run({**MANY_ROUNDS, "output-dir": str(tmp_path_factory.mktemp("whole"))}, 2)
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_a_superlink_that_does_not_answer_is_named(tmp_path: Path) -> None:
 ENDLESS = "import time\n\ndef data(place, n_sites):\n    print('working', flush=True)\n    time.sleep(600)\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", few([signal.SIGKILL, signal.SIGINT]))
 def test_workers_end_with_the_run_whatever_they_are_doing(tmp_path: Path, number: int) -> None:
     (tmp_path / "endless.py").write_text(ENDLESS)
     command = [*CONSILIENCE, "run", "--protocol", "bc3e", "--data", "endless:data", "--sites", "2", "--workers", "2"]

@@ -62,7 +62,7 @@ def test_three_sites_in_simulation_and_beside_their_own_files(flower: FlowerHome
     """
     folder = write_files(tmp_path / "files", split_over_sites(soundings(), names=SITES))
     simulate: dict[str, Value] = {**SHORT, "data": str(folder), "output-dir": str(tmp_path / "simulated")}
-    simulated = results_of(flwr_run(APP, simulate, len(SITES), flower.env, 300))
+    simulated = results_of(flwr_run(APP, simulate, len(SITES), flower.env))
     nodes = nodes_of(folder)
 
     def in_process(name: str, settings: Mapping[str, Value], sites: tuple[str, ...]) -> Path:

@@ -97,7 +97,7 @@ def test_a_supernode_is_killed_in_an_ask(tmp_path: Path, protocol: str, ask: str
         try:
             await_true((traps / "caught").exists, deployed, 180)
             killed(started.processes[victim])
-            found = results_of(deployed.wait(240))
+            found = results_of(deployed.wait())
         finally:
             deployed.end()
     assert_equal(found, expected)

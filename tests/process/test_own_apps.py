@@ -16,7 +16,7 @@ def test_two_strategies_run_in_somebody_elses_app(flower: FlowerHome, tmp_path: 
     app.mkdir()
     write_app(app)
     write_shops(shops)
-    outcome = flwr_run(app, {"data": str(shops)}, 3, flower.env, 300)
+    outcome = flwr_run(app, {"data": str(shops)}, 3, flower.env)
     assert outcome.completed, outcome.log
     assert "answered: ['shop-0', 'shop-1', 'shop-2'] left out: {}" in outcome.log
     assert "clusters: 2.0" in outcome.log

@@ -64,7 +64,7 @@ def test_own_data_of_three_sites_and_predictions_of_rows_to_come(flower: FlowerH
     folder = write_shards(tmp_path / "then", everybody)
     everybody[["customer", "y"]].sample(frac=1, random_state=9).to_csv(folder / "_labels.csv", index=False)
     learn = {**settings, "data": str(folder)}
-    learned = results_of(flwr_run(APP, learn, len(SITES), flower.env, 300))
+    learned = results_of(flwr_run(APP, learn, len(SITES), flower.env))
     expected = run(config(tmp_path, **{**learn, "output-dir": str(tmp_path / "again")}), len(SITES))
     assert_equal(learned, expected)
     report, arrays = load(learned)
@@ -86,7 +86,7 @@ def test_own_data_of_three_sites_and_predictions_of_rows_to_come(flower: FlowerH
     later[["customer", "y"]].to_csv(tmp_path / "now" / "_labels.csv", index=False)
     predict: dict[str, Value] = {"scenario": "predict", "from": str(learned), "data": use["data"]}
     predict["output-dir"] = use["output-dir"]
-    predicted = results_of(flwr_run(APP, predict, len(SITES), flower.env, 300))
+    predicted = results_of(flwr_run(APP, predict, len(SITES), flower.env))
     again = {**predict, "output-dir": str(tmp_path / "again"), "from": str(expected)}
     assert_equal(predicted, run(config(tmp_path, **again), len(SITES)))
     report, arrays = load(predicted)
@@ -103,7 +103,7 @@ def test_classes_of_three_sites_by_bins(flower: FlowerHome, tmp_path: Path) -> N
     folder = write_shards(tmp_path / "files", everybody, outcome_at=HOLDER)
     named: dict[str, Value] = {"target": "y", "id": "customer", "data": str(folder), "residual.algorithm": "bins"}
     settings: dict[str, Value] = {**ONCE, **named, "output-dir": str(tmp_path / "results")}
-    learned = results_of(flwr_run(APP, settings, len(SITES), flower.env, 300))
+    learned = results_of(flwr_run(APP, settings, len(SITES), flower.env))
     assert_equal(learned, run(config(tmp_path, **{**settings, "output-dir": str(tmp_path / "again")}), len(SITES)))
     assert load(learned)[0].metrics["auc"] > 0.9
 

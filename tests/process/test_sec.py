@@ -32,7 +32,7 @@ def test_a_scenario_is_the_same_in_the_simulation_engine_and_in_process(flower: 
     sites, clusters = 20, 2
     if GRID is not None:
         settings, sites = {"scenario": "sec-grid", "cells": "attacked=25", "data": str(GRID)}, 50
-    found = results_of(flwr_run(APP, {**settings, "output-dir": str(tmp_path / "results")}, sites, flower.env, 300))
+    found = results_of(flwr_run(APP, {**settings, "output-dir": str(tmp_path / "results")}, sites, flower.env))
     assert_equal(found, run_with_grid(config(tmp_path / "in-process", **settings), sites)[0])
     report, _ = load(found)
     assert (len(report.sites), report.rounds, report.missing) == (sites, 3, {})
@@ -46,7 +46,7 @@ def test_own_data_of_five_labs(flower: FlowerHome, tmp_path: Path) -> None:
     draw_rows(0, 50, 99).to_csv(folder / "_test.csv", index=False)  # the center is interested in the first relation
     settings = {"protocol": "sec", "data": str(folder), "target": "y"}
     config_of_run = {**settings, "output-dir": str(tmp_path / "results")}
-    found = results_of(flwr_run(APP, config_of_run, len(GROUPS), flower.env, 300))
+    found = results_of(flwr_run(APP, config_of_run, len(GROUPS), flower.env))
     assert_equal(found, run_with_grid(config(tmp_path / "in-process", **settings), len(GROUPS))[0])
 
     report, arrays = load(found)

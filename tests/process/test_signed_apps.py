@@ -144,10 +144,10 @@ def test_a_signed_app_runs_and_an_altered_or_unsigned_one_is_refused(
         file.write("# altered\n")
     built = center.run_text(f"rm app.fab; flwr build --app {tmp_path / 'source'} && mv *.fab app.fab")
     assert built.returncode == 0, built.stdout
-    assert "nobody that it trusts has signed it" in user.run_text(command, 240).stdout
+    assert "no trusted entity has signed it" in user.run_text(command, 240).stdout
     assert "FAB verification failed" in log.read_text(errors="replace")
 
     sent = command.replace("@consilience/consilience==0.1.0", str(tmp_path / "source"))
-    assert "nobody that it trusts has signed it" in user.run_text(sent, 240).stdout
+    assert "no trusted entity has signed it" in user.run_text(sent, 240).stdout
     assert "The FAB could not be verified" in log.read_text(errors="replace")
     assert len(list(results.glob("[0-9]*"))) == 1

@@ -12,7 +12,7 @@ It computes in one of two ways:
   eq. (5) is the product ``exp(psi(gamma_i) - max psi) * beta_i``, normalized, and is not regrouped.
 
 Where classifiers have confusion matrices (``draws`` above 0) the equations are those of `numerics.bc3e.reliability`,
-and `bound` writes out what they maximize. E-steps then begin with a sweep that keeps the classes of the step before.
+and `bound` writes out what they maximize.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Result:
     @property
     def theta(self) -> Gamma:
         counts = self.gamma - self.alpha if self.confusion else self.gamma
-        return np.asarray(counts / add_classes(counts)[:, None])
+        theta = np.asarray(counts / add_classes(counts)[:, None])
+        return 0.8 * theta + 0.2 / len(self.alpha) if self.confusion and self.beta else theta
 
 
 def add_classes(values: Gamma) -> Float64[np.ndarray, "n"]:
@@ -204,31 +205,28 @@ def e_step_with_classes(
     beta: Mapping[str, Beta],
     confusion: Mapping[str, Beta],
     gamma: Gamma,
-    classes: Gamma,
     draws: int,
     *,
     bits: int | None = None,
     tolerance: float = 1e-8,
     max_sweeps: int = 500,
 ) -> tuple[Gamma, dict[str, Gamma], Gamma]:
-    """The same with confusion matrices; `classes` are those of the step before. Two sweeps at least.
+    """The same with confusion matrices.
 
     Returns gamma, phi by clustering, and the classes, all of each instance's last sweep.
     """
     if bits is not None:
         tolerance = max(tolerance, 1.5 * 2.0**-bits)
     evidence = log_evidence(ensemble, confusion, bits)
-    before, known = gamma.copy(), classes
+    before, known = gamma.copy(), np.zeros(gamma.shape)
     moving = np.ones(ensemble.n, bool)
-    for number in range(max(max_sweeps, 2)):
-        if number:
-            known = np.where(moving[:, None], class_shares(before, evidence, draws, bits), known)
+    for number in range(max_sweeps):
+        known = np.where(moving[:, None], class_shares(before, evidence, draws, bits), known)
         after = np.where(moving[:, None], sweep(ensemble, alpha, beta, before, bits, draws * known), gamma)
         settled = np.abs(after - before).max(axis=1, initial=0.0) <= tolerance
         gamma = after
-        if number:
-            moving &= ~settled
-        if not moving.any() or number == max(max_sweeps, 2) - 1:
+        moving &= ~settled
+        if not moving.any() or number == max_sweeps - 1:
             break
         before = np.where(moving[:, None], after, before)
     phi = {name: responsibilities(beta[name], w, before, bits) for name, w in ensemble.clusterings.items()}
@@ -384,7 +382,7 @@ def fit(
             gamma = now + draws * classes + sum(phi.values(), start=np.zeros(gamma.shape))
         elif draws:
             gamma, phi, classes = e_step_with_classes(
-                ensemble, now, tables, confusion, gamma, classes, draws, bits=bits, max_sweeps=max_sweeps
+                ensemble, now, tables, confusion, gamma, draws, bits=bits, max_sweeps=max_sweeps
             )
         else:
             gamma, phi = e_step(ensemble, now, tables, gamma, bits=bits, max_sweeps=max_sweeps)

@@ -200,7 +200,7 @@ def test_evidence_and_counts_that_no_labels_have_are_refused() -> None:
     held = Holdings(4, 3, ("a", "b"), ("x",), np.array([2]), np.arange(4, dtype=np.uint64), True)
     layout = agree_layout({"one": held, "two": held}, "arbitrary", 3, confusion=True)
     names, step, k, s = layout.common_of("one"), 2**layout.bits, 3, 4
-    ask = Sweep(np.arange(s), np.zeros((k, s)), np.zeros((k, s), np.int64), first=True)
+    ask = Sweep(np.arange(s), np.zeros((k, s)), first=True)
     mass = tuple(np.zeros((k, layout.n_clusters[name]), np.int64) for name in names)
     none = np.zeros(0, np.int64)
     good = Shares(np.zeros((k, s), np.int64), mass, 0, none, np.full((k, s), -step))
@@ -208,6 +208,7 @@ def test_evidence_and_counts_that_no_labels_have_are_refused() -> None:
     for evidence in (np.full((k, s), step), np.full((k, s), -(2**61)), np.zeros((0, 0), np.int64)):
         with pytest.raises(PayloadError, match="evidence"):
             check_shares(layout, names, ask, 1, "one", replace(good, evidence=evidence))
+    ask = replace(ask, classes=np.zeros((k, s), np.int64))
     alone = replace(good, squares=np.zeros(len(names), np.int64))
     check_shares(layout, names, ask, 1, "one", alone, alone=True)
     for false in (

@@ -161,7 +161,7 @@ def test_who_contradicts_cannot_be_told_without_each_site_s_sums(tmp_path: Path,
 
 
 @pytest.mark.usefixtures("influence")
-def test_the_influence_in_masked_sums_cannot_be_said(tmp_path: Path) -> None:
+def test_the_influence_in_masked_sums_is_unknown(tmp_path: Path) -> None:
     settings = config(tmp_path, scenario="bc3e-wine", secure_aggregation=True, bc3e__max_rounds=2)
     assert "masked" in load(run(settings, 3))[0].influence["unknown"]
 

@@ -80,7 +80,7 @@ def test_the_holder_of_the_outcome_leaves_out_by_name_too(tmp_path: Path, monkey
 
 def test_in_a_ring_nobody_can_tell(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, "sip", residual__topology="ring", residual__robust=True)
-    assert "in a ring nobody does" in outcome_of(settings, 3).refusal
+    assert "in a ring no site sees them" in outcome_of(settings, 3).refusal
 
 
 RING_LIES: dict[str, tuple[str, float, str]] = {

@@ -13,7 +13,7 @@ import pytest
 from flwr.app import Context, RecordDict
 
 import clients.dispatch
-from clients.residual import sealed_handlers
+from clients.residual import sealed_handlers, sealing
 from clients.residual.sealing import new_private_key, public_key_of
 from clients.site import Site
 from numerics.residual.rules import Rules
@@ -71,6 +71,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
         seen.extend(each for each in vars(payload).values() if isinstance(each, np.ndarray) and each.dtype.kind == "f")
         return pack(payload)
 
+    monkeypatch.setattr(sealing, "pack", packing)
     monkeypatch.setattr(sealed_handlers, "pack", packing)
     return seen
 
@@ -328,7 +329,7 @@ def test_sealed_bodies_open_for_their_receiver_in_their_round_only(sites: dict[s
 def sealed_by(site: Site, payload: Payload, receiver: str, number: int) -> np.ndarray:
     """What an agent seals if it says what it should not."""
     site.round = number
-    return sealed_handlers.Seals.of(site).close(payload, receiver)
+    return sealing.Seals.of(site).close(payload, receiver)
 
 
 def test_a_seal_holds_only_what_belongs_there(sites: dict[str, Site]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,7 +23,9 @@ from clients.sec.rows import learner_rows
 from clients.sec.shard import FEWEST_HELD_OUT
 from clients.site import Site
 from consilience.attack.playing import play
-from numerics.sec.losses import Loss
+from numerics.sec.disclosure import noise_of, supported_predictions
+from numerics.sec.losses import Loss, mixture_weights
+from numerics.sec.sharpening import best_power, sharpened
 from numerics.shared.regression_rows import RegressionRows
 from numerics.shared.value_groups import ValueGroups
 from protocols.models import decode_model, encode_model
@@ -467,3 +470,33 @@ def test_another_set_of_models_is_refused_and_the_same_gets_the_same_answer(tmp_
     with pytest.raises(SiteFault) as refused:
         exchange(site, {"a": model_of(), "b": model_of(slope=2.5)})
     assert refused.value.fault is Fault.MALFORMED_ASK
+
+
+@pytest.mark.parametrize("n", [40, 400, 4000])
+@pytest.mark.parametrize("fewest", [1, 4])
+def test_own_weights_tell_of_no_single_row_and_an_own_power_would(n: int, fewest: int) -> None:
+    """One model knows nothing, the other one is sure in a box of few rows and knows hardly more elsewhere.
+
+    So weights and power follow from the rows in the box, and elsewhere the held-out rows show them to the center.
+    """
+    rng, held = np.random.default_rng(0), n // 4
+    own = rng.uniform(0.3, 0.95, n + held)
+    noise = noise_of(5, 8) / held
+    told: dict[str, list[float]] = {"weights": [], "power": []}
+    for sure, little in itertools.product((0.8, 1 - 1e-6), (0.1, 12 / n, 4 / n)):
+        right = np.full((2, n + held), 0.5)
+        right[1] += little
+        losses: dict[str, list[np.ndarray]] = {"weights": [], "power": []}
+        for of_first in (sure, 1 - sure):  # whether the row in the box has the class that is foretold
+            right[1, :fewest], right[1, 0] = sure, of_first
+            known = np.exp(supported_predictions(np.log(right), np.log(own), np.array([5, 5])))
+            mixed = mixture_weights(known[:, :n], np.array([0.5, 0.5])) @ known[:, n:]
+            losses["weights"].append(-np.log(mixed))
+            power = best_power(np.stack([right[1, :n], 1 - right[1, :n]], axis=1), np.zeros(n, np.int64))
+            p = np.stack([right[1, n:], 1 - right[1, n:]], axis=1)
+            losses["power"].append(-np.log(sharpened(p, power)[:, 0]))
+        for what, (one, other) in losses.items():
+            size = noise * np.abs(one + np.log(own[n:])).max()
+            told[what].append(float(abs(one.mean() - other.mean()) / size))
+    assert max(told["weights"]) < 0.5
+    assert max(told["power"]) > 1  # which is why no answer of a real site has it

@@ -38,7 +38,7 @@ class Plane:
     Attributes
     ----------
     mean, scale : ndarray
-        ``(d,)`` what is subtracted from each column, and by what the difference is divided.
+        ``(d,)`` origin and unit of each column.
     axes : ndarray
         ``(d, 2)`` directions of the components, or ``(d, 1)`` where there are not two.
     explained : ndarray

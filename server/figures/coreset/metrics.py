@@ -12,11 +12,11 @@ class Metric:
     Attributes
     ----------
     name : str
-        Its name in the table.
+        Name in the table.
     axis : str
-        Label of its axis, with the unit.
+        Label of the axis, with the unit.
     words : str
-        Its name in an alternative text.
+        Name in an alternative text.
     percent : bool
         Whether it is a share, drawn in percent.
     reference : tuple of (float, str) or None

@@ -18,16 +18,14 @@ import pandas as pd
 import pytest
 
 import scenarios.registry
-import strategies.exchange
 from numerics.bc3e.ensemble import Ensemble, n_values
 from numerics.bc3e.m_step import initial_beta, maximize_alpha
 from numerics.bc3e.reliability import draws_of
 from scenarios.bc3e import DISTRIBUTIONS, pooled
 from scenarios.registry import Scenario
-from server import app as server_app
 from tests.support import reference_bc3e as reference
 from tests.support.bc3e_ensembles import draw_ensemble
-from tests.support.grid import Clock, config
+from tests.support.grid import config
 from tests.support.parameters import few
 from tests.support.runs import run_with_grid
 
@@ -40,14 +38,10 @@ CONFUSION = {"bc3e__reliability": "confusion"}
 _RUN_IDS = itertools.count(1)
 _NAMES = itertools.count()
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 
 # -- runs -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(autouse=True)
-def _no_figures_and_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: [])
-    monkeypatch.setattr(strategies.exchange, "time", Clock())
 
 
 @dataclass
@@ -263,16 +257,16 @@ def test_confusion_matrices_accelerated_without_clusterings_and_in_two_sweeps(fu
 
 
 def test_each_e_step_is_a_round_where_instances_are_shared(fuse: Runner) -> None:
-    """By default: one sweep with votes, two with confusion matrices.
+    """By default an E-step has one sweep, and the result is that of one sweep in rows.
 
-    The result is that of as many sweeps in rows.
+    With confusion matrices there is one round more, for the gain of the clusterings.
     """
     ensemble = draw(21, n=30, noise=0.1, n_clusters=(3,))
     settings = {"bc3e__allow_single_model": True, "bc3e__max_rounds": 4}
-    for confusion, sweeps in (({}, 1), (CONFUSION, 2)):
+    for confusion, more in (({}, 0), (CONFUSION, 1)):
         column = fuse(ensemble, "column", 2, **settings, **confusion)
-        assert column.report["rounds"] == 2 + 4 * sweeps + 1
-        row = fuse(ensemble, "row", 2, **settings, **confusion, bc3e__sweeps=sweeps)
+        assert column.report["rounds"] == 2 + 4 + more + 1
+        row = fuse(ensemble, "row", 2, **settings, **confusion, bc3e__sweeps=1)
         assert_equal(row, column, beta=False)
 
 

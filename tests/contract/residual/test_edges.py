@@ -346,13 +346,13 @@ def test_predictions_later_are_those_of_the_training_run(tmp_path: Path, algorit
 def test_a_share_of_a_site_alone_predicts_later(
     tmp_path: Path, holder: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("protocols.residual.boosted.best_share", lambda losses, gate: share)
+    monkeypatch.setattr("protocols.residual.boosted.best_share", lambda losses, gate, sure: share)
     chosen = {
         "residual__algorithm": "boosted", "residual__rounds": 2, "residual__stop": "held-out",
         "residual__baselines": True,
     }  # fmt: skip
     folder = write_world(tmp_path / "files", holder=holder)
-    report, before, path = learn(own_data_config(tmp_path, folder, **chosen))
+    report, before, path = learn(own_data_config(tmp_path, folder, **chosen), fresh=True)
     own = "is the result" if share == 1 else "counts a half of it"
     assert any(f"its own prediction by its columns alone {own}" in note for note in report.notes)
     assert float(before["own_share"]) == share

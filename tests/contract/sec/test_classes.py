@@ -86,6 +86,48 @@ def test_real_sites_keep_their_scores(tmp_path: Path, folder: Path) -> None:
     assert own["auc"].between(0, 1).all()
 
 
+def test_a_learners_own_power_is_in_what_it_is_recommended(tmp_path: Path, folder: Path) -> None:
+    path = run(own_data_config(tmp_path, folder), len(GROUPS))
+    report, arrays = load(path)
+    assert set(arrays["recommended"].tolist()) <= {"alone", "cluster", "personal"}
+    assert report.verdict["ways"][0]["metric"] == "log_loss_recommendation"
+    assert report.metrics["auc_recommendation"] > report.metrics["auc_all"]
+    test, name = rows(0, 300, 98), NAMES[0]
+    test.to_csv(tmp_path / "new.csv", index=False)
+    weights = path / "sites" / name / "personal.csv"
+    written = pd.read_csv(weights)
+    (power,) = set(written["power"])
+    predicted = {}
+    for each in (power, 1.0):
+        written.assign(power=each).to_csv(tmp_path / "weights.csv", index=False)
+        told = predict_file(path, str(tmp_path / "new.csv"), [f"weights={tmp_path / 'weights.csv'}"])
+        predicted[each] = np.column_stack([told.columns[f"prediction_{label}"] for label in CLASSES])
+    powers = predicted[1.0] ** power
+    np.testing.assert_allclose(predicted[power], powers / powers.sum(axis=1, keepdims=True), rtol=1e-6)
+    again = predict_file(path, str(tmp_path / "new.csv"), [f"weights={weights}"])
+    assert again.columns["prediction_none"].tolist() == predicted[power][:, 1].tolist()
+    written.drop(columns="power").to_csv(tmp_path / "weights.csv", index=False)
+    with pytest.raises(RequestError, match="power"):
+        predict_file(path, str(tmp_path / "new.csv"), [f"weights={tmp_path / 'weights.csv'}"])
+
+
+def test_the_own_power_of_a_real_site_is_in_its_files_and_in_no_answer(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports, files = [], []
+    for power in (0.25, 4.0):
+        monkeypatch.setattr("clients.sec.handlers.own_power", lambda *_, power=power: np.array(power))
+        settings, nodes = deployed_sites(tmp_path / str(power), folder, NAMES)
+        reports.append(load(run(settings, nodes))[0])
+        home = tmp_path / str(power) / "home" / NAMES[0]
+        files.append(pd.read_csv(home / "answers.csv", index_col="prediction")["log_loss"])
+        assert set(pd.read_csv(home / "personal.csv")["power"]) == {power}
+    assert reports[0].metrics == reports[1].metrics
+    assert reports[0].differences == reports[1].differences
+    assert files[0]["personal"] != files[1]["personal"]
+    assert files[0]["cluster"] == files[1]["cluster"]
+
+
 def test_targets_that_do_not_fit_end_the_run_in_one_sentence(tmp_path: Path, folder: Path) -> None:
     settings, nodes = deployed_sites(tmp_path, folder, NAMES)
     rows(0, 40, 5).assign(y=np.random.default_rng(0).normal(size=40)).to_csv(folder / "lab-3.csv", index=False)

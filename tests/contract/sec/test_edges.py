@@ -65,17 +65,44 @@ def test_a_single_learner_is_a_cluster(tmp_path: Path, changes: dict[str, Any]) 
     assert report.metrics["mse_cluster"] == pytest.approx(report.metrics["mse_alone"], rel=1e-9)
 
 
-def test_the_eigengap_of_two_learners_says_nothing(tmp_path: Path) -> None:
+def test_the_eigengap_of_two_learners_says_nothing_and_their_rows_refute_the_cluster(tmp_path: Path) -> None:
     two = {"lab-0": draw_rows(0, 40, 0), "lab-1": draw_rows(1, 40, 1)}
     report, arrays = learn(tmp_path, two, sec__k_method="eigengap")
     assert arrays["similarity"][0, 1] == pytest.approx(np.exp(-1))
     said = "two learners have one dissimilarity, and nothing to compare it with: set sec.k to 1 or 2"
-    (first, refuted) = report.notes
-    assert first == said
-    assert refuted.startswith("lab-0, lab-1: better ")
-    assert refuted.endswith("on the rows held out there the cluster's error is larger by more than chance explains")
+    assert report.notes == [said]
+    assert arrays["recommended"].tolist() == ["personal"] * 2  # whose weights leave the cluster by themselves
+    assert report.metrics["mse_recommendation"] == report.metrics["mse_personal"] < report.metrics["mse_cluster"] / 10
+
+    (tmp_path / "fitted").mkdir()
+    report, arrays = learn(tmp_path / "fitted", two, sec__k_method="eigengap", sec__reference="fitted")
+    (_, refuted) = report.notes
+    assert arrays["recommended"].tolist() == ["alone"] * 2
+    assert report.metrics["mse_recommendation"] == report.metrics["mse_alone"]
+    assert report.verdict["decision"] == "do not join"
+    assert refuted == (
+        "lab-0, lab-1: better alone; on the rows held out there the error with others is larger by more than chance"
+        " explains"
+    )
     assert said in render_table(report)
     assert refuted in render_table(report)
+
+
+def test_the_verdict_is_on_what_is_recommended_by_standard_errors_of_the_sites(tmp_path: Path) -> None:
+    report, arrays = learn(tmp_path, {f"lab-{place}": draw_rows(place % 2, 60, place, 2.0) for place in range(6)})
+    differences, variances = [], []
+    for name, best in zip(arrays["learners"].tolist(), arrays["recommended"].tolist(), strict=True):
+        told = pd.read_csv(next((tmp_path / "results").glob(f"**/sites/{name}/answers.csv")), index_col="prediction")
+        assert told.index[told["recommended"] == "yes"].tolist() == [best]
+        assert told["standard_error_of_difference"]["personal"] == 0
+        differences.append(told["mean_squared_error"][best] - told["mean_squared_error"]["alone"])
+        variances.append(told["standard_error_of_difference"][[best, "alone"]].sum() ** 2 if best != "alone" else 0.0)
+    difference, error, n = arrays["paired_mse_alone"]
+    assert difference == pytest.approx(np.mean(differences), rel=1e-6)
+    assert difference == pytest.approx(report.metrics["mse_recommendation"] - report.metrics["mse_alone"])
+    assert error == pytest.approx(np.sqrt(sum(variances)) / 6, rel=1e-6)
+    assert n == 6 * 12
+    assert report.verdict["ways"][0]["metric"] == "mse_recommendation"
 
 
 @pytest.mark.parametrize(("groups", "labels"), [((0, 1), [0, 1]), ((0, 0), [0, 0])])

@@ -175,7 +175,7 @@ def test_the_command_says_what_each_file_is_for(tmp_path: Path) -> None:
     assert made.exit_code == 0, made.output
     lines = dict(line.split(": ", 1) for line in made.stdout.splitlines())
     assert {Path(path).name for path in lines} == {path.name for path in tmp_path.iterdir()}
-    assert "show it to nobody" in lines[str(tmp_path / "ca.key")]
+    assert "keep it secret" in lines[str(tmp_path / "ca.key")]
     assert "register" in lines[str(tmp_path / "a.pub")]
     again = RUNNER.invoke(cli.app, ["certificates", str(tmp_path), "--site", "a"])
     assert again.exit_code == 1

@@ -367,7 +367,7 @@ def test_sites_with_equal_histories_are_sent_one_encoding(tmp_path: Path, encode
         (ErrorCode.LOAD_CLIENT_APP_EXCEPTION, "its node failed (Flower error code 1)"),
         (
             ErrorCode.INVALID_FAB,
-            "its SuperNode refuses the app of this run: nobody that it trusts has signed it (--trusted-entities)",
+            "its SuperNode refuses the app of this run: no trusted entity has signed it (--trusted-entities)",
         ),
     ],
 )

@@ -18,15 +18,23 @@ LOSS = Loss(2)
 FLOOR = 5
 
 
-def test_weights_are_those_of_least_log_loss() -> None:
-    p = np.random.default_rng(0).beta(2, 1, size=(4, 60))
+def test_weights_are_those_of_least_log_loss_with_eight_rows_of_the_cluster() -> None:
+    p, cluster = np.random.default_rng(0).beta(2, 1, size=(4, 60)), np.array([0.5, 0.3, 0.2, 0.0])
 
-    def loss(logits: np.ndarray) -> float:
-        shares = np.exp(logits - logits.max())
-        return float(-np.log(shares / shares.sum() @ p).mean())
+    def loss(shares: np.ndarray) -> float:
+        return float(-np.log(shares @ p).sum() - 8 * cluster[:3] @ np.log(shares[:3]))
 
-    best = min(minimize(loss, start).fun for start in np.random.default_rng(1).normal(size=(5, 4)))
-    assert float(-np.log(mixture_weights(p) @ p).mean()) == pytest.approx(best, abs=1e-3)
+    def of_logits(logits: np.ndarray) -> float:
+        return loss(np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum())
+
+    best = min(minimize(of_logits, start).fun for start in np.random.default_rng(1).normal(size=(5, 4)))
+    assert loss(mixture_weights(p, cluster)) == pytest.approx(best, abs=1e-3 * 68)
+
+
+def test_models_that_cannot_predict_get_no_weight_and_without_rows_the_cluster_decides() -> None:
+    p = np.array([[0.9, 0.9], [np.nan, 0.9], [0.2, 0.2]])
+    assert mixture_weights(p, np.array([0.0, 1.0, 0.0]))[1] == 0
+    np.testing.assert_allclose(mixture_weights(p[:, :0], np.array([0.2, 0.3, 0.5])), [0.2, 0.3, 0.5], atol=1e-3)
 
 
 def test_a_mixture_gives_a_rows_class_the_mixture_of_the_probabilities() -> None:

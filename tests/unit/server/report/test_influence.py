@@ -1,4 +1,4 @@
-"""The influence section: which site is named, what is said of it, and what cannot be said."""
+"""The influence section: which site is named, and in which words."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def test_what_is_not_finite_is_the_largest_change_and_kept_as_null() -> None:
 @pytest.mark.parametrize(
     ("influence", "said"),
     [
-        (Influence.cannot_be_said("the sums were masked"), "cannot be said: the sums were masked."),
-        (Influence("test_mse", 1.0, {}), "cannot be said: only one site took part."),
+        (Influence.unknown_since("the sums were masked"), "unknown: the sums were masked."),
+        (Influence("test_mse", 1.0, {}), "unknown: only one site took part."),
     ],
     ids=["masked", "alone"],
 )
-def test_what_cannot_be_said_is_said_so(influence: Influence, said: str) -> None:
+def test_an_unknown_influence_has_its_reason(influence: Influence, said: str) -> None:
     report = with_influence(influence)
     assert sentence(report).endswith(said)
     assert said in render_table(report)

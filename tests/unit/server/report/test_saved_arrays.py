@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from server.report.data import ResultsError
-from server.report.saved_arrays import check_saved
+from server.report.saved_arrays import check_saved, read_results
+from server.results import ResultsDirectory
+from tests.support.sample_report import ARRAYS, LINES, make
 
 SOUND = {
     "coreset": {
@@ -24,6 +26,7 @@ SOUND = {
         "methods": np.array(["lr", "lr"]),
         "features": np.array(["x"]),
         "labels": np.array([1, -1]),
+        "recommended": np.array(["personal", ""]),
         "newcomer": np.array([False, True]),
         "n": np.array([1, 7]),
         "weights": np.array([1.0, 7.0]),
@@ -76,3 +79,12 @@ def test_arrays_that_are_missing_are_named(protocol: str, name: str) -> None:
     arrays = {key: array for key, array in SOUND[protocol].items() if key != name}
     with pytest.raises(ResultsError, match=f"{name} in arrays.npz"):
         check_saved("results/1", protocol, arrays)
+
+
+def test_results_are_used_by_a_run_of_their_own_protocol_only(tmp_path):
+    path = ResultsDirectory.open(tmp_path, "runs", "1").finish(make(protocol="sec"), ARRAYS, LINES, {})
+    report, arrays = read_results(str(path), "sec.join", "sec")
+    assert report == make(protocol="sec")
+    np.testing.assert_array_equal(arrays["bounds"], ARRAYS["bounds"])
+    with pytest.raises(ResultsError, match=rf"^sec\.join: {path} are results of sec, not of gp$"):
+        read_results(str(path), "sec.join", "gp")

@@ -12,7 +12,7 @@ from server.report.data import Report
 from server.report.headline import differences
 from server.report.html import report_html
 from server.report.summary import render_table
-from server.report.verdict import CANNOT_BE_SAID, DO_NOT_JOIN, JOIN, TOO_FEW, judge, verdict
+from server.report.verdict import DO_NOT_JOIN, JOIN, TOO_FEW, UNDECIDED, judge, verdict
 from strategies.bc3e.accuracy import accuracies, paired
 
 
@@ -40,10 +40,10 @@ def report(
         ({"mse_cluster": 1.0, "mse_alone": 2.0, "mse_all": 1.0}, JOIN),  # one cluster of all
         ({"mse_cluster": 1.0, "mse_alone": 1.0}, DO_NOT_JOIN),  # nobody is in a cluster of several
         ({"mse_cluster": 1.0, "mse_alone": 1.0, "mse_all": 1.0}, DO_NOT_JOIN),
-        ({"mse_cluster": 1.5, "mse_alone": 1.0}, CANNOT_BE_SAID),
-        ({"mse_cluster": 1.0, "mse_alone": 1.5}, CANNOT_BE_SAID),
-        ({"n_clusters": 2.0}, CANNOT_BE_SAID),
-        ({}, CANNOT_BE_SAID),
+        ({"mse_cluster": 1.5, "mse_alone": 1.0}, UNDECIDED),
+        ({"mse_cluster": 1.0, "mse_alone": 1.5}, UNDECIDED),
+        ({"n_clusters": 2.0}, UNDECIDED),
+        ({}, UNDECIDED),
     ],
 )
 def test_without_a_standard_error_only_half_or_double_the_error_counts(
@@ -70,6 +70,14 @@ def test_no_run_advises_what_its_own_test_rows_refute(difference: float, error: 
     assert found.decision == decision
     assert "with the best site alone" in found.reason
     assert found.use == ("the best site's own columns" if decision == DO_NOT_JOIN else "")
+
+
+def test_one_site_has_nobody_to_join_whatever_its_numbers() -> None:
+    alone = replace(report("sec", mse_cluster=1.0, mse_alone=9.0), sites=["a"])
+    assert str(verdict(alone)) == "Undecided. The run has one site: there is nobody to join."
+    left = replace(alone, missing={"b": ["round 1: it did not answer in time"]})
+    assert verdict(left).decision == UNDECIDED
+    assert verdict(left).reason == "No other site answered: there is nobody to join."
 
 
 def test_with_as_many_rows_as_it_asks_for_it_decides() -> None:
@@ -121,7 +129,7 @@ def test_right_decisions_are_compared_by_what_is_missing_to_all() -> None:
 
 def test_what_nobody_has_does_not_count() -> None:
     for pooled in (0.1, 0.9):
-        assert verdict(report("gp", smse=0.5, smse_full=pooled)).decision == CANNOT_BE_SAID
+        assert verdict(report("gp", smse=0.5, smse_full=pooled)).decision == UNDECIDED
 
 
 def test_the_report_keeps_the_verdict_with_what_was_compared() -> None:
@@ -147,19 +155,19 @@ def test_the_report_keeps_the_verdict_with_what_was_compared() -> None:
             {"cost": 2.0, "cost_unfair": 1.0},
             "alone was not measured, only what comes out without",
         ),
-        ("unheard-of", {"m": 1.0}, "The run compares with nothing."),
+        ("unheard-of", {"m": 1.0}, "The protocol has no alternative to compare with."),
     ],
 )
-def test_why_nothing_can_be_said(protocol: str, metrics: dict[str, float], reason: str) -> None:
+def test_why_a_run_is_undecided(protocol: str, metrics: dict[str, float], reason: str) -> None:
     found = verdict(report(protocol, **metrics))
-    assert found.decision == CANNOT_BE_SAID
+    assert found.decision == UNDECIDED
     assert reason in found.reason
 
 
 def test_a_table_has_no_verdict_but_its_rows_have() -> None:
     rows = [{"p": 5, "mse_cluster": 1.0}, {"p": 10, "mse_cluster": 2.0}]
     found = verdict(replace(report("sec", n_cells=2.0, mse_cluster=1.5, mse_alone=9.0), table=rows))
-    assert str(found) == "Cannot be said. The run went through 2 settings: each row of its table is a comparison."
+    assert str(found) == "Undecided. The run went through 2 settings: each row of its table is a comparison."
 
 
 @pytest.mark.parametrize("alone", [2.0, 0.5, 1.0])
