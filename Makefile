@@ -32,7 +32,7 @@ test-all: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 3 tests -m "" --hypothesis-profile slow --timeout 1800
 
 test-processors: $(VENV)/installed-dev
-	$(BIN)/python -m tests.support.core_types tests/unit/numerics
+	$(BIN)/python -m tests.support.core_types --all tests/unit/numerics
 
 keys: $(VENV)/installed-dev
 	$(BIN)/python -m consilience.app_folder

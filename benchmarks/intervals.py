@@ -26,7 +26,7 @@ from numerics.gp.hyperparameter_search import Evaluations, Scoring, pooled_start
 from numerics.gp.joint_answers import joint_answers, pack, sizes
 from numerics.gp.kernels import Kernel
 from numerics.gp.landmarks import DEFAULT, offsets
-from numerics.gp.likelihood import evaluate, fit_one, start_theta, theta_bounds
+from numerics.gp.likelihood import evaluate, fit_best, fit_one, start_theta, theta_bounds
 from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.moments import in_units, moments_of, units_of
 from numerics.gp.radial_kernels import SquaredExponential
@@ -76,12 +76,8 @@ def theta_of(kernel: Kernel, experts: Sequence[_Rows], seed: int) -> _Theta:
     fits, informations = [], []
     for x, y in experts:
         some = np.random.default_rng(seed).permutation(len(y))[:_FIT_ROWS]
-        found = [
-            fit_one(kernel, x[some], y[some], np.append(start, start_theta(kernel)[-1])) for start in kernel.starts()
-        ]
-        best = max((evaluate(kernel, theta, x[some], y[some]) for theta in found), key=lambda each: each.value)
-        fits.append(max(found, key=lambda theta: evaluate(kernel, theta, x[some], y[some]).value))
-        informations.append(best.information * len(y) / len(some))
+        fits.append(fit_best(kernel, x[some], y[some]))
+        informations.append(evaluate(kernel, fits[-1], x[some], y[some]).information * len(y) / len(some))
     rows = [len(y) for _, y in experts]
     search = Scoring(
         theta_bounds(kernel), pooled_starts(start_theta(kernel), np.stack(fits), np.stack(informations), rows)

@@ -165,9 +165,7 @@ def row(name: str, folder: Path, draws: range, *, guarded: bool) -> str:
         error = difference.std(ddof=1) / np.sqrt(len(draws)) if len(draws) > 1 else np.nan
         cells.append(f"{means[way].mean():.3f} ± {error:.3f}")
     sites = sum(len(each.recommended) for each in played)
-    counts = "/".join(
-        str(sum(each.recommended.count(way) for each in played)) for way in ("cluster", "alone", "personal")
-    )
+    counts = "/".join(str(sum(each.recommended.count(way) for each in played)) for way in _CHOICES)
     worse = sum(int((each.errors["recommended"] > _WORSE * each.errors["alone"]).sum()) for each in played)
     k = " ".join(str(each.k) for each in played)
     return table_row([name, str(sites // len(draws)), k, *cells, counts, f"{worse} of {sites}"])

@@ -45,7 +45,7 @@ def pooled_costs(rows: _Rows, k: int) -> tuple[float, float]:
     return fair, plain
 
 
-def measured(world: str, n: int, k: int, split: str, seed: int) -> Mapping[str, list[float]]:
+def measured(world: str, n: int, k: int, split: str, seed: int, masked: bool = False) -> Mapping[str, list[float]]:
     """Return by way the cost over the pooled one, the price of fairness, rounds, and megabytes from all sites."""
     data: dict[str, Any] = {} if world == "coreset-synthetic" else {"data": data_setting()}
     config = config_of(world, seed, coreset__rows=n, coreset__split=split, **data)
@@ -56,8 +56,10 @@ def measured(world: str, n: int, k: int, split: str, seed: int) -> Mapping[str, 
     results = {"pooled": [1.0, fair / plain - 1, 0.0, 0.0]}
     ways: dict[str, dict[str, Any]] = {"points": {}}
     ways |= {f"{rounds} rounds": {"coreset__assignment": "exact", "coreset__refine": rounds} for rounds in ROUNDS}
+    if masked:
+        ways["masked"] = ways["10 rounds"] | {"secure_aggregation": True}
     for name, settings in ways.items():
-        found = run_protocol("coreset", shards, seed, {"coreset__k": k, **settings})
+        found = run_protocol("coreset", shards, seed, {"coreset__k": k, "coreset__alone": False, **settings})
         metrics = found.metrics
         price = metrics.get("price_of_fairness", np.nan)
         results[name] = [metrics["cost"] / fair, price, found.n_rounds, found.from_sites / 1e6]

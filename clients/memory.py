@@ -20,6 +20,7 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 from clients.logged_fault import LoggedFault
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.payload import decode_array, encode_array
+from protocols.wire.record_file import read_records, write_records
 
 logger = logging.getLogger("flwr")
 
@@ -159,11 +160,11 @@ class MemoryStore:
         """
         if not self._forgotten and ((not arrays and not self._base.arrays) or self._is_unchanged(arrays)):
             return
-        newest = Generation(number, arrays)
-        records = {**self._records_before(), **_records(self._session, newest, newest=True)}
+        newest = _records(self._session, Generation(number, arrays), newest=True)
+        records = {**self._records_before(), **newest}
         if self._folder is not None:
             try:
-                self._write(self._folder, newest)
+                self._write(self._folder, number, cast("ArrayRecord", newest[_names(newest=True)[1]]))
             except OSError as error:
                 raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"the site's memory cannot be written: {error}") from error
         for name, record in records.items():
@@ -193,30 +194,29 @@ class MemoryStore:
 
     def _files(self) -> dict[int, Path]:
         """Return the files of the memory by round."""
-        paths = [] if self._folder is None else self._folder.glob("round-*.npz")
+        paths = [] if self._folder is None else self._folder.glob("round-*.zip")
         numbered = [(path.stem.removeprefix("round-"), path) for path in paths]
         return {int(number): path for number, path in numbered if number.isdecimal()}
 
     def _read(self, number: int) -> Generation:
         path = self._files()[number]
         try:
-            with np.load(path, allow_pickle=False) as file:
-                return Generation(number, {key: file[key] for key in file.files})
-        except Exception as error:  # numpy, zipfile and the file system each have their own for a damaged file
+            _, [content] = read_records(path)
+            return Generation(number, _decoded(content.array_records["arrays"]))
+        except Exception as error:  # zipfile, JSON, Flower and the file system each have their own for a damaged file
             raise LoggedFault(Fault.STALE_MEMORY, f"{path} cannot be read: {error}") from error
 
-    def _write(self, folder: Path, generation: Generation) -> None:
+    def _write(self, folder: Path, number: int, arrays: ArrayRecord) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        files = self._files()
         temporary = folder / ".writing"
-        with temporary.open("wb") as file:
-            np.savez(file, **generation.arrays)  # type: ignore[arg-type]
-        temporary.replace(folder / f"round-{generation.round:05d}.npz")
-        if self._base.round == 0 and not (first := folder / "round-00000.npz").exists():
-            with first.open("wb") as file:  # before this round the memory was empty
-                np.savez(file)
-        before = generation.round if self._forgotten else self._base.round  # a file of that round holds something else
-        for number, path in self._files().items():
-            if number not in (before, generation.round):
+        write_records(temporary, None, [RecordDict({"arrays": arrays})], durable=False)
+        temporary.replace(folder / f"round-{number:05d}.zip")
+        if self._base.round == 0 and 0 not in files:  # before this round the memory was empty
+            write_records(folder / "round-00000.zip", None, [RecordDict({"arrays": ArrayRecord()})], durable=False)
+        before = number if self._forgotten else self._base.round  # a file of that round holds something else
+        for other, path in files.items():
+            if other not in (before, number):
                 path.unlink(missing_ok=True)
 
 
@@ -242,5 +242,8 @@ def _round_of(state: RecordDict, session: str, *, newest: bool) -> int | None:
 
 
 def _from_state(state: RecordDict, number: int, *, newest: bool) -> Generation:
-    arrays = cast(ArrayRecord, state[_names(newest)[1]])
-    return Generation(number, {key: decode_array(value) for key, value in arrays.items()})
+    return Generation(number, _decoded(cast(ArrayRecord, state[_names(newest)[1]])))
+
+
+def _decoded(arrays: ArrayRecord) -> Arrays:
+    return {key: decode_array(value) for key, value in arrays.items()}

@@ -176,7 +176,7 @@ class ResultsDirectory:
         started : bool
             Whether the run has asked any site. Before that, an adopted checkpoint is still where it came from.
         """
-        if started and any(self.checkpoint.glob("round-*.npz")):
+        if started and any(self.checkpoint.glob("round-*.zip")):
             logger.error('to go on: resume-from="%s"', self.final)
             return
         shutil.rmtree(self.partial, ignore_errors=True)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from flwr.app import RecordDict
 
-from common.files import replacing, write_arrays
+from common.files import replacing
+from protocols.wire.record_file import read_records, write_records
 from strategies.interrupted_run import CheckpointError, check_identity, note_run, writing_to
 
 __all__ = ["Checkpoint", "CheckpointError", "SavedRound"]
@@ -82,79 +81,32 @@ class Checkpoint:
 
     def save(self, saved: SavedRound) -> None:
         """Write one round; when this returns, it is on disk. A `CheckpointError` if it cannot be written."""
-        blobs: list[bytes] = []
-        sites = {site: _describe(content, blobs) for site, content in saved.contents.items()}
         # Sites with equal asks share the records.
-        asks = {id(content): _describe(content, blobs) for content in saved.asks.values()}
+        asks = {id(content): content for content in saved.asks.values()}
         place = {identity: place for place, identity in enumerate(asks)}
         about = {
-            "asks": list(asks.values()),
             "asked": {site: place[id(content)] for site, content in saved.asks.items()},
             "failures": dict(saved.failures),
-            "sites": sites,
+            "sites": list(saved.contents),
         }
-        arrays = {str(place): np.frombuffer(blob, np.uint8) for place, blob in enumerate(blobs)}
-        arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
         with writing_to(self.folder), replacing(self._path(saved.number)) as temporary:
-            write_arrays(temporary, arrays)
+            write_records(temporary, about, [*saved.contents.values(), *asks.values()])
 
     def discard(self, number: int) -> None:
         """Delete this round and all later ones, the last one first, so that no gap can arise."""
-        for path in sorted(self.folder.glob("round-*.npz"), reverse=True):
+        for path in sorted(self.folder.glob("round-*.zip"), reverse=True):
             if path >= self._path(number):
                 path.unlink()
 
     def _path(self, number: int) -> Path:
-        return self.folder / f"round-{number:05d}.npz"
-
-
-_KINDS: dict[str, type[ConfigRecord] | type[MetricRecord]] = {"config": ConfigRecord, "metric": MetricRecord}
-
-
-def _describe(content: RecordDict, blobs: list[bytes]) -> dict[str, Any]:
-    """Return a message's records as JSON values, and append their bytes to `blobs`.
-
-    Invalid records are kept, too, so that a replayed answer is refused again.
-    """
-
-    def keep(data: bytes) -> int:
-        blobs.append(data)
-        return len(blobs) - 1
-
-    description: dict[str, Any] = {}
-    for name, record in content.items():
-        if isinstance(record, ArrayRecord):
-            arrays = [[key, x.dtype, x.shape, x.stype, keep(x.data)] for key, x in record.items()]
-            description[name] = ["array", arrays]
-        else:
-            description[name] = ["config" if isinstance(record, ConfigRecord) else "metric", keep(record.deflate())]
-    return description
-
-
-def _restore(description: Mapping[str, Any], blobs: Callable[[int], bytes]) -> RecordDict:
-    """Restore records from the result of `_describe`."""
-    content = RecordDict()
-    for name, (kind, value) in description.items():
-        if kind == "array":
-            content[name] = ArrayRecord(
-                {key: Array(dtype, tuple(shape), stype, blobs(place)) for key, dtype, shape, stype, place in value}
-            )
-        else:
-            content[name] = _KINDS[kind].inflate(blobs(value))
-    return content
+        return self.folder / f"round-{number:05d}.zip"
 
 
 def _read(path: Path, number: int) -> SavedRound:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            about = json.loads(file["about"].tobytes())
-
-            def blob(place: int) -> bytes:
-                return bytes(file[str(place)])
-
-            contents = {site: _restore(description, blob) for site, description in about["sites"].items()}
-            sent = [_restore(description, blob) for description in about["asks"]]
-            asks = {site: sent[place] for site, place in about["asked"].items()}
-            return SavedRound(number, asks, contents, dict(about["failures"]))
-    except Exception as error:  # numpy, zipfile, JSON and Flower have different errors for a damaged file
+        about, contents = read_records(path)
+        sites, sent = about["sites"], contents[len(about["sites"]) :]
+        asks = {site: sent[place] for site, place in about["asked"].items()}
+        return SavedRound(number, asks, dict(zip(sites, contents, strict=False)), dict(about["failures"]))
+    except Exception as error:  # zipfile, JSON and Flower have different errors for a damaged file
         raise CheckpointError(f"{path} cannot be read ({error}); delete it to resume from the round before") from error

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped, UInt64
+from jaxtyping import Float64, Int64, UInt64
 
 from clients.bc3e import prediction
 from clients.bc3e.consent import (
@@ -18,11 +18,11 @@ from clients.bc3e.consent import (
     refuse_single_model,
     told_labels,
 )
+from clients.bc3e.fit_state import FitState, held_tables
 from clients.bc3e.results import count_right, counting_of, threads, write_theta, write_unsure
 from clients.bc3e.saved_tables import save_tables
 from clients.dispatch import answers
 from clients.keys import shared_secret
-from clients.memory import Memory
 from clients.site import Site
 from common.entity_keys import keyed_hashes
 from common.files import write_arrays
@@ -36,13 +36,11 @@ from numerics.bc3e.reliability import (
     class_probabilities,
     confusion_of,
     decisions,
-    first_table,
     gain,
     is_confusion,
     maximize_table,
     prior_bound,
     share_right,
-    table_names,
 )
 from numerics.bc3e.responsibilities import likelihood_table
 from protocols.bc3e.payloads import (
@@ -126,97 +124,14 @@ def _check_sizes(ask: Setup, shard: Ensemble) -> None:
         1 <= k <= MOST_CLASSES
         and 0 <= ask.grid_bits <= MOST_BITS
         and len(widths) == len(ask.clusterings)
-        and any(list(ask.clusterings) == _table_names(shard, confusion=confusion) for confusion in (False, True))
+        and any(list(ask.clusterings) == held_tables(shard, confusion=confusion) for confusion in (False, True))
         and ((widths >= 1) & (widths <= LARGEST_TABLE // k)).all()
     )
     if not in_range:
         raise SiteFault(Fault.MALFORMED_ASK, "the numbers of classes, clusters or bits are out of range")
 
 
-def _table_names(shard: Ensemble, *, confusion: bool) -> list[str]:
-    return table_names(shard.classifiers, shard.clusterings, confusion=confusion)
-
-
 # -- E-step -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _FitState:
-    """State of a fit in one lane, read from the site's memory.
-
-    A fit belongs to a lane, one restart of a repetition. The setup belongs to the repetition, so it is in the memory of
-    the repetition.
-
-    Attributes
-    ----------
-    site : Site
-        The site, in the lane of the fit.
-    own : list of str
-        Tables of models that this site alone holds.
-    shared : ndarray
-        ``(s,)`` places of the shared instances, in the order of the setup.
-    n_clusters : dict of int
-        Number of columns, by table.
-    set_up : bool
-        Whether the memory holds the setup.
-    """
-
-    site: Site
-    own: list[str]
-    shared: Int64[np.ndarray, "s"]
-    n_clusters: dict[str, int]
-    set_up: bool = True
-
-    @classmethod
-    def of(cls, site: Site) -> _FitState:
-        setup = site.in_lane(str(site.repetition)).memory
-        if "own" not in setup:
-            return cls(site, [], np.zeros(0, np.int64), {}, set_up=False)
-        names = _table_names(site.shard, confusion=len(setup["own"]) > len(site.shard.clusterings))
-        own = [name for name, is_own in zip(names, setup["own"], strict=True) if is_own]
-        return cls(site, own, setup["shared"], dict(zip(names, setup["n_clusters"].tolist(), strict=True)))
-
-    @property
-    def memory(self) -> Memory:
-        return self.site.memory
-
-    def private(self) -> Shaped[np.ndarray, "n"]:
-        """Return the mask of the instances that this site alone holds."""
-        mask = np.ones(self.site.shard.n, bool)
-        mask[self.shared] = False
-        return mask
-
-    def private_part(self) -> Ensemble:
-        """Return the labels of the instances that this site alone holds."""
-        shard: Ensemble = self.site.shard
-        return shard.rows(self.private()) if self.shared.size else shard
-
-    def shared_part(self) -> Ensemble:
-        """Return the labels of the instances that other sites hold too, in the order of the setup."""
-        shard: Ensemble = self.site.shard
-        return shard.rows(self.shared)
-
-    def load_block(self, name: str, ask: EStep) -> ParameterBlock:
-        """Return the parameters of an own clustering: at the first step their start, later those in the memory."""
-        if ask.step == 0:
-            return ParameterBlock(first_table(name, len(ask.alpha), self.n_clusters[name], ask.start))
-        return self.stored_block(name)
-
-    def stored_block(self, name: str) -> ParameterBlock:
-        points, images = self.recall(f"own/{name}/points"), self.recall(f"own/{name}/images")
-        return ParameterBlock(self.recall(f"own/{name}/x"), points=list(points), images=list(images))
-
-    def store_block(self, name: str, block: ParameterBlock) -> None:
-        empty = np.zeros((0, *block.x.shape))
-        self.memory[f"own/{name}/x"] = block.x
-        self.memory[f"own/{name}/points"] = np.stack(block.points) if block.points else empty
-        self.memory[f"own/{name}/images"] = np.stack(block.images) if block.images else empty
-
-    def recall(self, name: str) -> np.ndarray:
-        """Return an array of the memory; raise a `SiteFault` if it is lost: the site cannot go on without it."""
-        if name not in self.memory:
-            raise SiteFault(Fault.STALE_MEMORY, f"{name} is not in the memory of lane {self.site.lane}")
-        return self.memory[name]
 
 
 @answers(EStep)
@@ -228,9 +143,9 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     in_range = 0 <= ask.grid_bits <= MOST_BITS and 0 <= ask.max_sweeps <= MOST_SWEEPS and 0 <= ask.draws <= MOST_DRAWS
     if not (in_range and ask.smoothing >= 0) or (ask.alone and (ask.step or not ask.draws)):
         raise SiteFault(Fault.MALFORMED_ASK, "the settings of the E-step are out of range")
-    state = _FitState.of(site)
+    state = FitState.of(site)
     tables = {name: likelihood_table(beta) for name, beta in zip(ask.clusterings, ask.beta, strict=True)}
-    held = _table_names(site.shard, confusion=ask.draws > 0)
+    held = held_tables(site.shard, confusion=ask.draws > 0)
     if not set(tables) | set(state.own) >= set(held):
         raise SiteFault(Fault.STALE_MEMORY, "the ask lacks a clustering that this site holds")
     tables = {name: table for name, table in tables.items() if name in held}
@@ -281,7 +196,7 @@ def _squares(sums: Contribution, names: Iterable[str]) -> Int64[np.ndarray, "_"]
 
 
 def _finish_step(
-    state: _FitState, name: str, block: ParameterBlock, ask: EStep, more: Int64[np.ndarray, "k _"] | int
+    state: FitState, name: str, block: ParameterBlock, ask: EStep, more: Int64[np.ndarray, "k _"] | int
 ) -> None:
     """Do the M-step of an own table (eq. 7), and combine it with earlier ones by the fusion center's weights.
 
@@ -295,7 +210,7 @@ def _finish_step(
 
 
 def _confusion_mass(
-    classes: Int64[np.ndarray, "k s"], state: _FitState, names: Iterable[str], bits: int
+    classes: Int64[np.ndarray, "k s"], state: FitState, names: Iterable[str], bits: int
 ) -> dict[str, Int64[np.ndarray, "k k"]]:
     """Return the masses of those confusion matrices on the shared instances."""
     part = state.shared_part()
@@ -338,7 +253,7 @@ def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray
 @answers(Sweep)
 def sweep(ask: Sweep, site: Site) -> Shares:
     """Do one sweep over the shared instances, and answer with the site's part of gamma and of the E-step's sums."""
-    state = _FitState.of(site)
+    state = FitState.of(site)
     memory = site.memory
     if not state.set_up:
         raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
@@ -354,7 +269,7 @@ def sweep(ask: Sweep, site: Site) -> Shares:
 
     bits, smoothing = int(state.recall("settings")[0]), float(memory["settings"][1])
     draws, alone = memory["settings"][2:].astype(bool)
-    tables = {name: state.recall(f"table/{name}") for name in _table_names(site.shard, confusion=draws > 0)}
+    tables = {name: state.recall(f"table/{name}") for name in held_tables(site.shard, confusion=draws > 0)}
     voters = {} if draws else part.classifiers
     common = [name for name in sorted(tables) if name not in state.own]
     mass, ends = {name: np.zeros((len(log_weights), tables[name].shape[1] - 1), np.int64) for name in common}, False
@@ -395,7 +310,7 @@ def sweep(ask: Sweep, site: Site) -> Shares:
 @answers(Conclude)
 def conclude(ask: Conclude, site: Site) -> Tally:
     """Write the class probabilities of the site's instances, and answer with counts of right decisions."""
-    state = _FitState.of(site)
+    state = FitState.of(site)
     predicts = prediction.is_predicting(site)
     shard: Ensemble = prediction.known_labels(site) if predicts else site.shard
     if ask.gamma.shape[1] != state.shared.size:
@@ -428,7 +343,7 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     return replace(tally, withheld=withheld, reliability=reliability, unsure=unsure)
 
 
-def _write_own_tables(site: Site, state: _FitState, *, accepted: bool) -> dict[str, Float64[np.ndarray, "k _"]]:
+def _write_own_tables(site: Site, state: FitState, *, accepted: bool) -> dict[str, Float64[np.ndarray, "k _"]]:
     """Write ``beta.npz``, the ``(k, k_m)`` tables of models that this site alone holds, save them by run, return them.
 
     If the last E-step was not accepted, the tables are those of the E-step before.

@@ -163,7 +163,7 @@ def _warnings(rows: Measurements, table: Table, target: str, least: int, experts
             f" the median of {name}, as {len(outliers)} of {rows.n} rows are.",
             "    A run leaves such rows out: look at the data"
             if is_wrong
-            else "    If they are wrong, they hide the function; a run with gp.robust=true leaves them out",
+            else "    A run leaves them out if other rows are then predicted better (gp.outliers)",
         ]
     if rows.n // (1 if experts == 1 else 2 * experts) < least:  # the smallest expert may have half the mean number
         lines.append(f"  an expert may have fewer than {least} rows (min-rows): this site then takes no part")

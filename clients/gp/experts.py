@@ -18,13 +18,15 @@ from numerics.gp.dirichlet import LatentUnits, latent_outputs, latent_units
 from numerics.gp.expert import Expert, LeftOut
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.kernels import Kernel
-from numerics.gp.likelihood import START_LOG_SIGMA, Evaluation, evaluate, fit_one
+from numerics.gp.likelihood import Evaluation, evaluate, fit_best
 from numerics.gp.measurements import LIMIT, Measurements
 from numerics.gp.moments import Units, moments_of, units_of
 from numerics.gp.nearest_rows import NearestRows, neighborhoods
+from numerics.gp.outliers import gains_without
 from numerics.gp.own_noise import with_own_noise
 from numerics.gp.rare_values import without_rare_inputs
 from numerics.shared.classes import places_of
+from numerics.shared.digits import rounded
 from numerics.shared.folds import Persons, of_rows, rows_that_hold
 from protocols.classes import MOST_CLASSES
 from protocols.gp.payloads import LARGEST_LOGIT, ExpertAsk, Survey
@@ -281,11 +283,23 @@ def best_fit_of(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64
     n, kernel = len(own.y), kernel_for(text, own.x.shape[1])
     sample = np.sort(np.random.default_rng(own.digest).permutation(n)[:_OWN_FIT_ROWS])
     x, y, noise = own.x[sample], own.y[sample], None if own.noise is None else own.noise[sample]
-    optima = [fit_one(kernel, x, y, np.append(params, START_LOG_SIGMA), noise=noise) for params in kernel.starts()]
-    evaluations = [evaluate(kernel, theta, x, y, noise) for theta in optima]
-    best = max(range(len(evaluations)), key=lambda place: evaluations[place].value)
-    information = evaluations[best].information * (n / len(sample))
-    return optima[best], information[np.triu_indices(len(information))]
+    theta = fit_best(kernel, x, y, noise)
+    information = evaluate(kernel, theta, x, y, noise).information * (n / len(sample))
+    return theta, information[np.triu_indices(len(information))]
+
+
+def gain_without_outliers(text: str, site: Site) -> Float64[np.ndarray, "2"]:
+    """Return how much better rows are predicted without outliers among the outputs, as `Moments.outliers`."""
+    rows = rows_of(site, robust=False)
+    usual = np.asarray(~rows.cells_beyond(LIMIT).any(axis=1))
+    if rows.classes or rows_of(site, robust=True).n == rows.n:
+        return np.zeros(2)
+    sample = np.random.default_rng(digest_of((rows.x, rows.y))).permutation(rows.n)[:_OWN_FIT_ROWS]
+    if usual[sample].all():
+        return np.zeros(2)
+    kernel, person = kernel_for(text, rows.x.shape[1]), of_rows(rows.person, sample)
+    gains = gains_without(kernel, rows.x[sample], rows.y[sample], usual[sample], person)
+    return rounded(np.array([gains.sum(), gains @ gains]))
 
 
 @lru_cache(maxsize=8)  # up to 64 MB each

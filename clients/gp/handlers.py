@@ -19,6 +19,7 @@ from clients.gp.experts import (
     best_fit_of,
     draw_rows,
     experts_of,
+    gain_without_outliers,
     in_own_units,
     kernel_for,
     learning_parts,
@@ -91,15 +92,17 @@ def survey(ask: Survey, site: Site) -> Moments:
     """Answer with the moments of the site's experts, and with the hyperparameters that fit its rows best."""
     rows = rows_of(site, robust=ask.robust)
     kernel_for(ask.kernel, len(rows.features))  # refuses an unknown kernel, even if nothing is fitted
-    _commit_to_rows(ask, site)
+    _commit_to(site, "split", ask.max_rows, ask.local)
     if ask.max_rows < 1 or not (ask.local == 0 or FEWEST_NEAREST <= ask.local <= MOST_NEAREST):
         raise SiteFault(Fault.MALFORMED_ASK, "max_rows is below 1, or local out of range")
     with single_threaded():
         part = parts_of(rows, site, ask)
         moments = moments_of(rows.x, np.zeros(rows.n) if rows.classes else rows.y, part)
         theta = information = np.zeros(0)
+        outliers = np.zeros(2)
         if ask.fit and len(rows.classes) != 1:
             theta, information = best_fit_of(ask.kernel, in_own_units(rows).part)
+            outliers = outliers if ask.robust else gain_without_outliers(ask.kernel, site)
     return Moments(
         features=rows.features,
         counts=moments.counts,
@@ -119,6 +122,7 @@ def survey(ask: Survey, site: Site) -> Moments:
         )
         if rows.classes
         else np.zeros((len(moments.counts), 0), np.int64),
+        outliers=outliers,
     )
 
 
@@ -128,15 +132,10 @@ def _commit_to(site: Site, name: str, *values: object) -> None:
         raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
 
 
-def _commit_to_rows(ask: Survey | ExpertAsk, site: Site) -> None:
-    """Refuse other experts of the same rows than in an earlier ask."""
-    _commit_to(site, "split", ask.max_rows, ask.local)
-    _commit_to(site, "treatment of outliers", ask.robust)
-
-
 def _experts(ask: ExpertAsk, site: Site) -> list[Part]:
     """Return the site's experts, and refuse another split or other units than in an earlier ask."""
-    _commit_to_rows(ask, site)
+    _commit_to(site, "split", ask.max_rows, ask.local)
+    _commit_to(site, "treatment of outliers", ask.robust)
     _commit_to(site, "noise", ask.own_noise)
     _commit_to(site, "units", ask.mean, ask.scale, ask.y_mean, ask.y_scale)
     _commit_to(site, "classes", ask.classes, ask.class_means)

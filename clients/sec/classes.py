@@ -115,14 +115,14 @@ def sharpened_right(site: Site, rows: RegressionRows, right: Float64[np.ndarray,
         return right
     y = site.memory["class_places"][rows.y_test.astype(np.int64)]
     mixed = with_right(_personal_mixture(site), y, right)
-    return right_probabilities(sharpened(mixed, float(site.memory["power"]))[np.newaxis], y)[0]
+    return np.asarray(right_probabilities(sharpened(mixed, float(site.memory["power"]))[np.newaxis], y)[0])
 
 
 def _personal_mixture(site: Site) -> Float64[np.ndarray, "t k"]:
     """Return the probabilities of the held-out rows by the own weights."""
     shares, probabilities = site.memory["personal"], site.memory["probabilities"]
     everyone = np.concatenate([probabilities, _own_probabilities(site)[np.newaxis]])[: len(shares)]
-    return mix(shares[np.newaxis], everyone.reshape(len(everyone), -1))[0].reshape(everyone.shape[1:])
+    return np.asarray(mix(shares[np.newaxis], everyone.reshape(len(everyone), -1))[0].reshape(everyone.shape[1:]))
 
 
 def _own_probabilities(site: Site) -> Float64[np.ndarray, "t k"]:

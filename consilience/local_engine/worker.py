@@ -21,7 +21,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from clients.data import in_memory
 from consilience.local_engine.grid import answer
-from consilience.local_engine.wire import PackedMessage, pack, unpack
+from consilience.local_engine.wire import pack, unpack
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class WorkerAsk:
 
     name: str
     node: int
-    message: PackedMessage
+    message: bytes
 
 
 @dataclass(frozen=True)
 class WorkerAnswer:
     """The site's answer; None: nothing."""
 
-    message: PackedMessage | None
+    message: bytes | None
 
 
 @dataclass(frozen=True)

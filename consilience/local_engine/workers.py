@@ -27,8 +27,6 @@ logger = logging.getLogger("flwr")
 _LOOK_SECONDS = 0.2
 """Seconds that a look for replies may wait for the last of them."""
 _END_SECONDS = 5.0
-_PACKING = threading.Lock()
-"""Messages to several sites share their content, which packing changes for a moment."""
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from consilience.local_engine.worker import main; main()"
 _THREADS = ("MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -153,9 +151,7 @@ class _Worker:
     def _answer(self, process: subprocess.Popen[bytes], name: str, message: Message) -> Message | None:
         """Return a site's reply, and pass the worker's log lines on."""
         assert process.stdout is not None  # noqa: S101 - opened as a pipe
-        with _PACKING:
-            packed = pack(message)
-        _send(process, WorkerAsk(name, message.metadata.dst_node_id, packed))
+        _send(process, WorkerAsk(name, message.metadata.dst_node_id, pack(message)))
         while True:
             what: WorkerAnswer | WorkerLog = pickle.load(process.stdout)  # noqa: S301 - a pipe from a process started here
             if isinstance(what, WorkerAnswer):
@@ -175,8 +171,7 @@ class _Worker:
             each: Context(self._run_id, each, old.node_config, RecordDict(), old.run_config)
             for each, old in self._contexts.items()
         }
-        with _PACKING:
-            ask = over_the_wire(message, name)
+        ask = over_the_wire(message, name)
         return over_the_wire(Message(Error(ErrorCode.CLIENT_APP_CRASHED, _reason(process.returncode)), reply_to=ask))
 
 

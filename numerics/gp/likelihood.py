@@ -231,6 +231,25 @@ def fit_one(
     return theta
 
 
+def fit_best(
+    kernel: Kernel,
+    x: _Rows,
+    y: Float64[np.ndarray, "*columns"],
+    noise: Float64[np.ndarray, "n k"] | None = None,
+) -> _Theta:
+    """Fit theta of largest likelihood to one expert alone, from each of the kernel's starts (`fit_one`).
+
+    Examples
+    --------
+    >>> from numerics.gp.radial_kernels import SquaredExponential
+    >>> x = np.linspace(-2, 2, 20)[:, np.newaxis]
+    >>> fit_best(SquaredExponential(1), x, np.sin(x[:, 0])).shape
+    (3,)
+    """
+    optima = [fit_one(kernel, x, y, np.append(start, START_LOG_SIGMA), noise=noise) for start in kernel.starts()]
+    return optima[int(np.argmax([evaluate(kernel, theta, x, y, noise).value for theta in optima]))]
+
+
 def _cholesky(
     matrix: Float64[np.ndarray, "n n"], noise: float | Float64[np.ndarray, "n"]
 ) -> Float64[np.ndarray, "n n"]:

@@ -40,6 +40,9 @@ class Moments(Payload):
         Classes of the outputs, in order; empty: the outputs are amounts. `y_means` and `y_variances` of classes are 0.
     class_counts : ndarray
         Number of rows of each expert and class.
+    outliers : ndarray
+        How much better rows left out are predicted without the rows whose output is an outlier: the sum over the site's
+        rows, and the sum of squares, with three digits (`numerics.gp.outliers`). 0 if it has none, or leaves them out.
     """
 
     features: tuple[str, ...]
@@ -55,11 +58,12 @@ class Moments(Payload):
     nearest: int = 0
     classes: tuple[str, ...] = ()
     class_counts: Int64[np.ndarray, "_ k"] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    outliers: Float64[np.ndarray, "2"] = field(default_factory=lambda: np.zeros(2))
 
 
 @dataclass(frozen=True)
 class Survey(Payload, answer=Moments):
-    """To sites, once: asks for the moments of the experts.
+    """To sites, once, or again to leave outliers out: asks for the moments of the experts.
 
     Attributes
     ----------
@@ -70,7 +74,7 @@ class Survey(Payload, answer=Moments):
     fit : bool
         Whether the site fits hyperparameters of its own.
     robust : bool
-        Whether the site leaves out rows whose output is an outlier, too (``gp.robust``).
+        Whether the site leaves out rows whose output is an outlier, too (``gp.robust``, ``gp.outliers``).
     local : int
         Number of nearest rows from which the single expert of a site with more than `max_rows` rows predicts a point
         (`numerics.gp.nearest_rows`); 0: such a site splits its rows.

@@ -114,7 +114,10 @@ class Settings(ProtocolSettings, prefix="gp"):
         between(0, 0.5),
         words="as many as an expert has",
     )
-    robust: bool = setting(False, "leave out rows with an outlier, and sites that the others contradict")
+    outliers: Literal["auto", "keep"] = setting(
+        "auto", "rows with an outlying output: left out where rows left out are then predicted better (auto), or kept"
+    )
+    robust: bool = setting(False, "always leave out rows with an outlier, and sites that the others contradict")
     alone: bool = setting(
         True, "compare with each site alone where outputs at the query points are known; sites then get these outputs"
     )

@@ -322,10 +322,10 @@ def encode_array(values: np.ndarray) -> Array:
     >>> decode_array(encode_array(np.array([1.5, 2.5])))
     array([1.5, 2.5])
     """
-    if values.dtype.name not in _DTYPES:
-        raise TypeError(f"arrays of {values.dtype.name} cannot be encoded; use one of {', '.join(_DTYPES)}")
-    plain = np.ascontiguousarray(values, dtype=_DTYPES[values.dtype.name]).reshape(values.shape)
-    return Array(dtype=values.dtype.name, shape=tuple(values.shape), stype=RAW, data=plain.tobytes())
+    name = values.dtype.name
+    if name not in _DTYPES:
+        raise TypeError(f"arrays of {name} cannot be encoded; use one of {', '.join(_DTYPES)}")
+    return Array(name, tuple(values.shape), RAW, values.astype(_DTYPES[name], copy=False).tobytes())
 
 
 def decode_array(array: Array) -> np.ndarray:

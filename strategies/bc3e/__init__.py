@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Shaped
 
 from numerics.bc3e.reliability import classifier_of, doubt_of, is_confusion, share_right
 from protocols.bc3e.payloads import Conclude, Holdings, Survey, Tally
 from protocols.bc3e.settings import Settings
 from strategies.bc3e.accuracy import accuracies, add_up, coverage, paired
 from strategies.bc3e.checks import check_conclusion, check_holdings, check_starts
-from strategies.bc3e.em import EM, EMFit
+from strategies.bc3e.em import EM
+from strategies.bc3e.fitted import EMFit, FittedEnsemble
 from strategies.bc3e.influence import influence_of_sums, influence_on_shared
 from strategies.bc3e.layout import Layout, agree_layout
 from strategies.bc3e.prediction import BC3EPrediction
@@ -32,43 +32,6 @@ RESTARTS_WITHOUT_CLASSIFIERS = 10
 
 _METHODS = {"accuracy": "BC3E", "accuracy_majority": "majority vote"}
 """Methods by metric; any other accuracy is a classifier's."""
-
-
-@dataclass(frozen=True)
-class FittedEnsemble:
-    """Ensemble of classifiers and clusterings with its fitted parameters.
-
-    Attributes
-    ----------
-    fit : EMFit
-        The best fit: alpha, beta, and the bounds of its E-steps.
-    correct, total : dict[str, int]
-        Numbers of right decisions and of decisions with known truth, by method (``bc3e``, ``vote``, the classifiers).
-    starts : int
-        Number of fits.
-    withheld : dict[str, int]
-        By site, the number of clusters whose labels it withheld, since too few of its instances are in them.
-    reliability : dict[str, float]
-        By classifier, the estimated share of right labels; empty where classifiers vote.
-    coverage : ndarray
-        `strategies.bc3e.accuracy.coverage`.
-    unsure : float
-        Share of the instances that the sites list as unsure, one that several sites hold at each of them.
-    """
-
-    fit: EMFit
-    correct: dict[str, int]
-    total: dict[str, int]
-    starts: int
-    withheld: dict[str, int] = field(default_factory=dict)
-    reliability: dict[str, float] = field(default_factory=dict)
-    coverage: Float64[np.ndarray, "levels 3"] = field(default_factory=lambda: np.zeros((0, 3)))
-    unsure: float = 0.0
-
-    @property
-    def measure(self) -> dict[str, float]:
-        """Numbers for the progress line of the last round."""
-        return {"bound": self.fit.bound}
 
 
 class BC3E(FusionStrategy):

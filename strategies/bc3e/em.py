@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from protocols.bc3e.payloads import EStep, Shares, Statistics, Sweep
 from protocols.bc3e.settings import Settings
 from protocols.wire.payload import Payload, PayloadError
 from strategies.bc3e.checks import check_number, check_shares, check_statistics
+from strategies.bc3e.fitted import EMFit
 from strategies.bc3e.influence import influence_of_sums
 from strategies.bc3e.layout import Layout
 from strategies.bc3e.shared import SharedInstances
@@ -29,59 +30,6 @@ from strategies.secure_aggregation import Masking, Total
 
 SETTLED_STEPS = 2
 """Steps in a row in which few classes change before a fit stops by them."""
-
-
-@dataclass
-class EMFit:
-    """Outcome of one EM.
-
-    Attributes
-    ----------
-    alpha : ndarray
-        ``(k,)`` parameters of the Dirichlet prior.
-    beta : dict[str, ndarray]
-        ``(k, k_m)`` tables of the common clusterings and confusion matrices, by name.
-    bound : float
-        Evidence lower bound (eq. 3) at alpha and beta.
-    rounds : int
-        Number of E-steps.
-    converged : bool
-        Whether the fit stopped by its rule (``bc3e.stop``).
-    bounds : list of float
-        Bound after every accepted E-step.
-    changed : list of float
-        Share of the instances whose class changed, in every accepted E-step.
-    accepted : dict[str, bool]
-        Whether the last E-step of a site was accepted, by site.
-    shared : SharedInstances or None
-        Gamma of the instances that several sites hold.
-    mass : dict
-        Sums ``T_m`` of a site's private instances in the last accepted E-step, by site and common clustering; empty
-        with secure aggregation.
-    left_out : list of str
-        Sites whose sums contradicted those of the others, and did not count from then on (``bc3e.robust``).
-    draws : int
-        Draws of theta that an instance's class counts for; 0: classifiers vote.
-    gain : float
-        `numerics.bc3e.reliability.mean_gain` of the clusterings; 0 where it decides nothing.
-    instances : int
-        Number of instances in the sums of the last accepted E-step.
-    """
-
-    alpha: Float64[np.ndarray, "k"]
-    beta: dict[str, Float64[np.ndarray, "k k_m"]]
-    bound: float = -np.inf
-    rounds: int = 0
-    converged: bool = False
-    bounds: list[float] = field(default_factory=list)
-    changed: list[float] = field(default_factory=list)
-    accepted: dict[str, bool] = field(default_factory=dict)
-    shared: SharedInstances | None = None
-    mass: dict[str, dict[str, Int64[np.ndarray, "k k_m"]]] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
-    draws: int = 0
-    gain: float = 0.0
-    instances: int = 0
 
 
 @dataclass(frozen=True)
@@ -221,7 +169,7 @@ class EM:
             self.shared.begin(self.mix, sweeps, accepted=accepted)
         for number in range(1, sweeps + 1):
             moving = self.shared.asks(first=number == 1) if self.shared else {}
-            asks = self._asks(step, moving) if number == 1 else dict(moving)
+            asks: dict[str, Payload | tuple[Payload, ...]] = self._asks(step, moving) if number == 1 else {**moving}
             answers = yield from self._sweep(asks, moving, measure, last=number == sweeps)
             if number == 1:
                 self._keep_statistics(answers)

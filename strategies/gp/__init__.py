@@ -18,7 +18,9 @@ from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.likelihood import theta_bounds
 from numerics.gp.measurements import Queries
 from numerics.gp.moments import share_between
+from numerics.gp.outliers import misleading
 from numerics.shared.classes import places_of
+from numerics.shared.exact_sum import exact_sum
 from numerics.shared.threads import single_threaded
 from protocols.center_inputs import unusable_input
 from protocols.gp.payloads import LARGEST, Inputs, Moments, Rows, Survey
@@ -143,10 +145,14 @@ class GP(FusionStrategy):
         fits = _is_convertible(settings.kernel)
         local = settings.nearest
         survey = Survey(settings.max_expert_rows, settings.kernel, fit=fits, robust=settings.robust, local=local)
-        answers: dict[str, Moments] = yield Broadcast(survey, check=check_moments(settings.kernel, local))
+        check = check_moments(settings.kernel, local)
+        answers: dict[str, Moments] = yield Broadcast(survey, check=check)
+        if settings.outliers == "auto" and misleading(exact_sum([each.outliers for each in answers.values()])):
+            survey = replace(survey, robust=True)
+            answers = yield Broadcast(survey, check=check)
         own_noise = settings.noise == "site"
         registry = ExpertRegistry.of(
-            answers, robust=settings.robust, local=local, own_noise=own_noise, target=self.target
+            answers, robust=survey.robust, local=local, own_noise=own_noise, target=self.target
         )
         registry.check_enough(self.min_sites)
         self._check_outputs(registry)

@@ -70,6 +70,10 @@ def _check_moments(answer: Moments) -> None:
     if not _are_covariances(answer.covariances):
         refuse("covariances", "expected covariance matrices")
     _check_class_counts(answer)
+    total, squares = answer.outliers
+    # Cauchy and Schwarz, up to three digits.
+    if not 0 <= squares <= LARGEST**2 or total**2 > (1 + _SLACK) * (answer.counts.sum() + answer.left_out) * squares:
+        refuse("outliers", "expected a sum over the site's rows, and one of their squares")
     if not set(answer.consents) <= set(CONSENTS):
         refuse("consents", f"expected some of {', '.join(CONSENTS)}")
 

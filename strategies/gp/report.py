@@ -192,7 +192,10 @@ def _notes_on_sites(outcome: GPOutcome) -> list[str]:
     registry, notes = outcome.model.registry, []
     error = "log loss" if registry.classes else "squared error"
     if left_out := registry.left_out:
-        outliers = f", and outputs beyond {LIMIT:g} (gp.robust)" if registry.robust else ""
+        outliers = ""
+        if registry.robust:
+            why = "gp.robust" if outcome.settings.robust else "without them rows left out are predicted better"
+            outliers = f", and outputs beyond {LIMIT:g} ({why})"
         notes.append(
             f"rows that sites left out for cells beyond {WRONG_LIMIT:g} deviations of their own median{outliers}:"
             f" {_list([f'{site}: {left_out[site]}' for site in sorted(left_out)])}; look at their data"

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from flwr.app import Context, RecordDict
 
-import strategies.exchange
 from clients.data import DataError
 from common.settings import ConfigError
 from protocols.wire.faults import Fault
@@ -26,16 +25,12 @@ from server.report.data import ResultsError
 from server.results import load
 from strategies.checkpoint import CheckpointError
 from strategies.errors import FusionError
-from tests.support.grid import Clock, config
+from tests.support.grid import config
 from tests.support.runs import complete_results, make_grid, run, run_over
 
 SITES = ("north", "south", "west")
 
-
-@pytest.fixture(autouse=True)
-def _no_waiting_and_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strategies.exchange, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: [])
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture

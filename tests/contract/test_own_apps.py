@@ -26,14 +26,10 @@ from strategies.conversation import Broadcast, Conversation
 from tests.support.grid import InProcessGrid
 from tests.support.own_apps import files, write_shops
 from tests.support.parameters import few
-from tests.support.runs import skip_waiting
 
 RUN = {"target": "spent", "sensitive": "sex"}
 
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    skip_waiting(monkeypatch)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture

@@ -13,31 +13,27 @@ from flwr.app import Message, RecordDict
 
 import clients.dispatch
 import clients.gp.handlers
-import strategies.exchange
 from clients.site import Site
 from common.settings import ConfigError
 from consilience.local_engine.grid import node_configs
 from numerics.gp.likelihood import Evaluation
 from protocols.gp.payloads import Evaluate, Likelihood
 from protocols.wire.faults import Fault
-from server import app as server_app
 from server.report.data import Report
 from server.results import load
 from strategies.errors import FusionError
 from tests.support.coreset_sites import own_data_config as clustering_config
 from tests.support.coreset_sites import patients, split_over_sites, write_files
 from tests.support.gp_sites import TARGET, own_data_config, write_world
-from tests.support.grid import Clock, config
+from tests.support.grid import config
 from tests.support.parameters import few
 from tests.support.runs import make_grid, run, run_over
 from tests.support.tampering import silent
 
 
 @pytest.fixture(autouse=True)
-def _no_waiting_and_no_figures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _own_temporary_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quick: None) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(strategies.exchange, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: [])
 
 
 def bc3e(tmp_path: Path, **changes: Any) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from tests.support.runs import Nodes, run_with_grid
 from tests.support.runs import run as run_whole
 from tests.support.table_scenario import N_SITES, NAME, REPETITIONS, WORLD, registered
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _registered() -> Iterator[None]:

@@ -130,7 +130,7 @@ LONG = ("run", "bc3e-wine", "--set", "bc3e.accelerate=false", "--set", "repetiti
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of that run, if nobody disturbs it."""
-    return printed_results(consilience(*LONG, cwd=tmp_path_factory.mktemp("whole")).stdout)
+    return engine.run({**MANY_ROUNDS, "output-dir": str(tmp_path_factory.mktemp("whole"))}, 2)
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_a_superlink_that_does_not_answer_is_named(tmp_path: Path) -> None:
 ENDLESS = "import time\n\ndef data(place, n_sites):\n    print('working', flush=True)\n    time.sleep(600)\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", few([signal.SIGKILL, signal.SIGINT]))
 def test_workers_end_with_the_run_whatever_they_are_doing(tmp_path: Path, number: int) -> None:
     (tmp_path / "endless.py").write_text(ENDLESS)
     command = [*CONSILIENCE, "run", "--protocol", "bc3e", "--data", "endless:data", "--sites", "2", "--workers", "2"]

@@ -22,7 +22,7 @@ from protocols.wire.payload import Payload, decode
 from server.report.data import Report
 from server.results import load
 from tests.support.grid import Tamper, config
-from tests.support.runs import Nodes, run
+from tests.support.runs import Nodes, run, run_once
 from tests.support.tampering import parcels_of
 
 SITES = ("clinic", "hospital", "practice")
@@ -177,7 +177,7 @@ def clusters_of(frame: pd.DataFrame, home: Path, settings: Mapping[str, Any]) ->
 
 def cluster(settings: Mapping[str, Any], nodes: Nodes = 3, **options: Any) -> ClusteringRun:
     """A whole run."""
-    path = run(settings, nodes, **options)
+    path = run(settings, nodes, **options) if options else run_once(settings, nodes)[0]
     return ClusteringRun(*load(path), path, settings)
 
 

@@ -23,7 +23,7 @@ from server.report.data import Report
 from server.results import load
 from tests.support import reference_gp as reference
 from tests.support.grid import Tamper, config
-from tests.support.runs import Nodes, make_grid, run_over
+from tests.support.runs import Nodes, make_grid, run_once, run_over
 from tests.support.tampering import parcels_of
 
 SITES = ("coast", "delta", "hills", "plain")
@@ -177,8 +177,11 @@ def payloads(content: RecordDict) -> list[Payload]:
 
 def predict(settings: Mapping[str, Any], nodes: Nodes = 4, **options: Any) -> PredictionRun:
     """A whole run."""
-    grid = make_grid(settings, nodes, **options)
-    path = run_over(grid, settings)
+    if options:
+        grid = make_grid(settings, nodes, **options)
+        path = run_over(grid, settings)
+    else:
+        path, grid = run_once(settings, nodes)
     report, arrays = load(path)
     return PredictionRun(report, arrays, path, report.config, grid.crossed)
 

@@ -21,7 +21,7 @@ from protocols.wire.payload import Payload
 from server.report.data import Report
 from server.results import load
 from tests.support.grid import config
-from tests.support.runs import Nodes, run
+from tests.support.runs import Nodes, run, run_once
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -131,9 +131,11 @@ def deployed_sites(
     return settings, nodes
 
 
-def learn(settings: Mapping[str, Any], nodes: Nodes = 3, **options: Any) -> tuple[Report, Arrays, Path]:
-    """A whole run: its report, its arrays, and where they are."""
-    path = run(settings, nodes, **options)
+def learn(
+    settings: Mapping[str, Any], nodes: Nodes = 3, *, fresh: bool = False, **options: Any
+) -> tuple[Report, Arrays, Path]:
+    """A whole run: its report, its arrays, and where they are; a fresh one where the test has patched the product."""
+    path = run(settings, nodes, **options) if fresh or options else run_once(settings, nodes)[0]
     return *load(path), path
 
 

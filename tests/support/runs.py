@@ -5,8 +5,10 @@ Time is told by a clock that a sleeping fusion center moves on, so that a silent
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -17,11 +19,13 @@ import pytest
 from flwr.app import Context, Message, RecordDict
 
 import server.evaluation
+import server.preflight
 import strategies.exchange
 from consilience.local_engine.grid import node_configs
 from protocols.registry import names as protocol_names
 from scenarios.registry import scenarios
 from server import app as server_app
+from server.figures.figure import Figure
 from server.report.data import Report
 from server.report.glossary import meaning
 from server.results import load
@@ -36,12 +40,24 @@ def skip_waiting(patch: pytest.MonkeyPatch) -> Clock:
     Returns their clock. Nobody's result depends on what is left out, which takes half of a small run's time.
     """
     clock = Clock()
-    patch.setattr(os, "fsync", lambda file: None)
+    patch.setattr(os, "fsync", _nothing)
     patch.setattr(strategies.exchange, "time", clock)
-    patch.setattr(server_app, "figures", lambda report, arrays: [])
-    patch.setattr(server.evaluation, "diagnostics", lambda strategy, outcome: {})
-    patch.setattr(server.evaluation, "influence", lambda strategy, outcome: None)
+    patch.setattr(server_app, "figures", _no_figures)
+    patch.setattr(server.evaluation, "diagnostics", _no_diagnostics)
+    patch.setattr(server.evaluation, "influence", _nothing)
     return clock
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+def _no_figures(report: Report, arrays: object) -> list[Figure]:
+    return []
+
+
+def _no_diagnostics(strategy: object, outcome: object) -> dict[str, Any]:
+    return {}
 
 
 class InterruptibleGrid(InProcessGrid):
@@ -96,6 +112,35 @@ def run_over(grid: InterruptibleGrid, config: Mapping[str, Any]) -> Path:
 def run(config: Mapping[str, Any], nodes: Nodes, **options: Any) -> Path:
     """A whole run over nodes that have just been started."""
     return run_over(make_grid(config, nodes, **options), config)
+
+
+_DONE: dict[str, tuple[Path, InterruptibleGrid]] = {}
+
+
+def run_once(config: Mapping[str, Any], nodes: Nodes) -> tuple[Path, InterruptibleGrid]:
+    """A whole run that nobody disturbs; returns the results directory and the grid.
+
+    Of several with equal settings on equal files of a folder, the first takes place, on a copy of the files; the others
+    get a copy of its results. A test may change both; one that patches the product needs a run of its own.
+    """
+    folder, output = Path(str(config["data"])), Path(config["output-dir"])
+    if not isinstance(nodes, int) or not config["data"] or not folder.is_dir():
+        grid = make_grid(config, nodes)
+        return run_over(grid, config), grid
+    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+    patched = [server_app.figures, *(vars(server.evaluation)[name] for name in ("diagnostics", "influence"))]
+    patched += [vars(server.preflight)[name] for name in ("check_sites", "check_rows")]
+    settings = {**config, "data": "", "output-dir": ""}
+    key = repr((sorted(settings.items()), nodes, sorted(files.items()), patched))
+    if key not in _DONE:
+        place = output.parent / f"run-{len(_DONE)}"
+        copied = {**config, "data": str(shutil.copytree(folder, place / "files")), "output-dir": str(place / "results")}
+        grid = make_grid(copied, nodes)
+        _DONE[key] = run_over(grid, copied), grid
+    path, grid = _DONE[key]
+    own = output / path.parent.name / path.name
+    shutil.copytree(path, own, dirs_exist_ok=True)
+    return own, grid
 
 
 @dataclass(frozen=True)

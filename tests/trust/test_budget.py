@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clients.budget import FOLDER, NAME, Book, Budget
-from clients.data.fingerprint import fingerprint
+from clients.data.fingerprint import Fingerprint, fingerprint
 from consilience.cli import app
 from protocols.bc3e.payloads import EStep, Survey
 from protocols.budget import DEFAULT, KINDS, Limit
@@ -157,6 +157,14 @@ def test_a_sample_of_many_rows_is_compared(tmp_path: Path, monkeypatch: pytest.M
     grown = account_of(tmp_path, path, id="case")
     assert grown.all["asks"] == 2
     assert abs(grown.new_rows - 1000) < 4 * 5000 * np.sqrt(0.2 * 0.8 / 160)
+
+
+def test_rows_that_occur_twice_are_counted_where_they_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have one hash; and of a sample, its last row is compared, too."""
+    several, once = (Fingerprint(digest, n, np.array([1, 2], np.uint64)) for digest, n in (("a", 12), ("b", 3)))
+    assert once.rows_changed(several) == several.rows_changed(once) == 9
+    monkeypatch.setattr("clients.data.fingerprint.MOST_KEPT", 4)
+    assert Fingerprint("c", 2, np.array([2, 8], np.uint64)).new_rows(np.array([1, 3, 5, 8], np.uint64)) == 1
 
 
 # -- files and processes ----------------------------------------------------------------------------------------------

@@ -35,6 +35,8 @@ from protocols.residual.payloads import (
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
 from protocols.wire.packing import pack
+from protocols.wire.payload import decode_array
+from protocols.wire.record_file import read_records
 from strategies.conversation import Tell
 from strategies.errors import FusionError
 from strategies.residual.execution import relayed
@@ -249,9 +251,8 @@ def test_a_run_that_is_over_does_not_begin_anew_either(
         assert holder.fault(6, ENROL, session="z") == Fault.MALFORMED_ASK
         assert holder.fault(6, lead(100), past=PAST, session="z")
         holder.restart()
-    newest = sorted((tmp_path / "home" / "bank" / "memory-x").glob("round-*.npz"))[-1]
-    with np.load(newest) as memory:
-        assert memory.files == ["0/concluded"]
+    newest = sorted((tmp_path / "home" / "bank" / "memory-x").glob("round-*.zip"))[-1]
+    assert list(read_records(newest)[1][0]["arrays"]) == ["0/concluded"]
 
 
 def test_lanes_are_not_many_runs_in_one(tmp_path: Path) -> None:
@@ -371,11 +372,11 @@ def test_with_its_last_answer_a_site_forgets_keys_residuals_and_steps(
     report, _, _ = learn(*deployed_sites(tmp_path, folder, holder=holder, residual__rounds=4, **changes))
     assert not any("stored" in note for note in report.notes)
     for site in COLUMNS:
-        files = sorted((tmp_path / "home" / site).glob("memory-*/round-*.npz"))
+        files = sorted((tmp_path / "home" / site).glob("memory-*/round-*.zip"))
         assert len(files) == 2  # and the state before, from which the last round could be repeated
-        with np.load(files[-1]) as newest:
-            assert newest.files == ["0/concluded"]
-            assert newest["0/concluded"]
+        newest = read_records(files[-1])[1][0].array_records["arrays"]
+        assert list(newest) == ["0/concluded"]
+        assert decode_array(newest["0/concluded"])
         [model] = (tmp_path / "home" / site / "models").glob(f"{report.session}.skops")
         assert model.stat().st_size
 
@@ -386,9 +387,8 @@ def test_predictions_leave_no_key_either(tmp_path: Path) -> None:
     path = learn(settings, nodes)[2]
     report = learn(prediction_config(settings, path), nodes)[0]
     for site in COLUMNS:
-        newest = sorted((tmp_path / "home" / site).glob(f"memory-{report.session}/round-*.npz"))[-1]
-        with np.load(newest) as memory:
-            assert memory.files == ["0/concluded"]
+        newest = sorted((tmp_path / "home" / site).glob(f"memory-{report.session}/round-*.zip"))[-1]
+        assert list(read_records(newest)[1][0]["arrays"]) == ["0/concluded"]
 
 
 def test_a_model_is_kept_once_and_said_to_be_kept_again(tmp_path: Path) -> None:

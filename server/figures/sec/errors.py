@@ -1,4 +1,4 @@
-"""Errors of a run's learners: alone, with their cluster, with all."""
+"""Errors of a run's learners: alone, with their cluster, with all, as recommended."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def _caption(report: Report) -> str:
     mean = "; means over the repetitions" if several(report) else ""
     unit = "" if _error(report) == "Log loss" else " (squared unit of the outcome)"
     return sentences(
-        f"{_error(report)}{_where(report)}{unit} of each learner's own model, and of the"
-        f" models of its cluster and of all together{cut}: {measured(report, n_learners='learner')}{mean}",
+        f"{_error(report)}{_where(report)}{unit} of each learner's own model, of the models of its cluster and of all"
+        f" together, and of what is recommended to it{cut}: {measured(report, n_learners='learner')}{mean}",
         BARS if f"{_prefix(report)}cluster_se" in report.metrics else "",
     )
 

@@ -34,6 +34,7 @@ COMPARED = {
     "alone": Style("alone", ORANGE, "s"),
     "cluster": Style("with its cluster", BLUE, "o"),
     "all": Style("with all", VERMILION, "^"),
+    "recommendation": Style("as recommended", PALETTE[4], "X"),
     "oracle": Style("oracle", GREEN, "D", 7.0, "--", "none", 2),
 }
 

@@ -18,16 +18,14 @@ import pandas as pd
 import pytest
 
 import scenarios.registry
-import strategies.exchange
 from numerics.bc3e.ensemble import Ensemble, n_values
 from numerics.bc3e.m_step import initial_beta, maximize_alpha
 from numerics.bc3e.reliability import draws_of
 from scenarios.bc3e import DISTRIBUTIONS, pooled
 from scenarios.registry import Scenario
-from server import app as server_app
 from tests.support import reference_bc3e as reference
 from tests.support.bc3e_ensembles import draw_ensemble
-from tests.support.grid import Clock, config
+from tests.support.grid import config
 from tests.support.parameters import few
 from tests.support.runs import run_with_grid
 
@@ -40,14 +38,10 @@ CONFUSION = {"bc3e__reliability": "confusion"}
 _RUN_IDS = itertools.count(1)
 _NAMES = itertools.count()
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 
 # -- runs -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(autouse=True)
-def _no_figures_and_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: [])
-    monkeypatch.setattr(strategies.exchange, "time", Clock())
 
 
 @dataclass

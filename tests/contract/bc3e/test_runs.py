@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from flwr.app import Context, Message, RecordDict
 
-import strategies.exchange
 from clients.data import DataError
 from clients.dispatch import handle
 from consilience.local_engine.grid import node_configs
@@ -29,13 +28,15 @@ from strategies.bc3e import from_config
 from strategies.errors import FusionError
 from tests.support.bc3e_ensembles import write_sites_of_labels
 from tests.support.contract import StrategyContract
-from tests.support.grid import Clock, config
+from tests.support.grid import config
 from tests.support.parameters import few
 from tests.support.runs import Nodes, make_grid, run
 from tests.support.tampering import silent
 
 QUICK: dict[str, Any] = {"bc3e__max_rounds": 2, "bc3e__sweeps": 2}
 """A fit cut short: what is compared holds at every step of it."""
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 class Contract(StrategyContract):
@@ -100,12 +101,6 @@ class TestRowRepeatedAndRestarted(Contract):
             for name in self.outputs
             if (own / name).exists()
         }
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_and_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strategies.exchange, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: [])
 
 
 def some_of(n_sites: int, places: list[int]) -> list[dict[str, Any]]:

@@ -496,6 +496,24 @@ def test_a_site_predicts_with_a_noise_of_its_own(tmp_path: Path) -> None:
     np.testing.assert_array_equal(later.arrays["mean"], found.arrays["mean"])
 
 
+@pytest.mark.parametrize("wrong", [True, False])
+def test_outlying_outputs_are_left_out_where_they_mislead(tmp_path: Path, wrong: bool) -> None:
+    """Five in a hundred are wrong; or all are right, and a few high ones are foretold by the others."""
+    frame, queries = soundings(160), points()
+    for each in (frame, queries):
+        each[TARGET] = each[TARGET] if wrong else np.exp(4 * np.sin(each["east"] / 5e3))
+    if wrong:
+        frame.loc[frame.index[::20], TARGET] += 1000
+    folder = write_files(tmp_path / "files", split_over_sites(frame, "random"), queries)
+    found, kept = (predict(own_data_config(tmp_path / how, folder, gp__outliers=how)) for how in ("auto", "keep"))
+    if wrong:
+        assert found.report.metrics["smse"] < 0.5 * kept.report.metrics["smse"]
+        assert any("rows left out are predicted better" in note for note in found.report.notes)
+        assert found.report.rounds == kept.report.rounds + 1
+    else:
+        np.testing.assert_array_equal(found.predictions[0], kept.predictions[0])
+
+
 def own_answers(found: PredictionRun) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Means and explained variances of all points, by expert."""
     by_site = {heard.site: heard.payload for heard in found.heard(Predictions)}

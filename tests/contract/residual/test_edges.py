@@ -352,7 +352,7 @@ def test_a_share_of_a_site_alone_predicts_later(
         "residual__baselines": True,
     }  # fmt: skip
     folder = write_world(tmp_path / "files", holder=holder)
-    report, before, path = learn(own_data_config(tmp_path, folder, **chosen))
+    report, before, path = learn(own_data_config(tmp_path, folder, **chosen), fresh=True)
     own = "is the result" if share == 1 else "counts a half of it"
     assert any(f"its own prediction by its columns alone {own}" in note for note in report.notes)
     assert float(before["own_share"]) == share

@@ -398,7 +398,7 @@ def test_steps_are_kept_of_the_course_that_counts_alone(
 
     monkeypatch.setattr(clients.dispatch, "handler_of", recording)
     chosen = {"residual__stop": "held-out", "residual__validation": 0.25, "residual__refit": refit, **changes}
-    report, _, _ = learn(own_data_config(tmp_path, write_world(tmp_path / "files"), **chosen))
+    report, _, _ = learn(own_data_config(tmp_path, write_world(tmp_path / "files"), **chosen), fresh=True)
     assert report.metrics["iterations"] > 0
     n_learn = N - int(report.metrics["n_test"])
     by_rows = {rows: {keep for at, keep in seen if at == rows} for rows, _ in seen}

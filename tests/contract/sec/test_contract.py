@@ -19,11 +19,13 @@ from server.results import load
 from strategies.errors import FusionError
 from tests.support.contract import StrategyContract
 from tests.support.parameters import few
-from tests.support.runs import Nodes, outcome_of, run_with_grid
+from tests.support.runs import Nodes, outcome_of, run_once, run_with_grid
 from tests.support.sec_sites import draw_rows, forgery, own_data_config, write_sites
 from tests.support.tampering import parcels_of, silent
 
 GROUPS = [0, 1, 0, 1, 0]
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture
@@ -82,7 +84,7 @@ def test_two_planted_groups_are_found(tmp_path: Path, folder: Path, candidates: 
     # Standardized each by its own means, the relations of one group differ a little, and held-out errors tell.
     rule = "eigengap" if standardize == "learner" else "held-out"
     settings = {"sec__candidates": candidates, "sec__standardize": standardize, "sec__k_method": rule}
-    path, _ = run_with_grid(own_data_config(tmp_path, folder, **settings), len(GROUPS))
+    path, _ = run_once(own_data_config(tmp_path, folder, **settings), len(GROUPS))
     report, arrays = load(path)
     assert arrays["labels"].tolist() == GROUPS
     assert arrays["learners"].tolist() == [f"lab-{place}" for place in range(len(GROUPS))]
@@ -93,7 +95,7 @@ def test_two_planted_groups_are_found(tmp_path: Path, folder: Path, candidates: 
 
 
 def test_every_site_learns_whom_it_belongs_with(tmp_path: Path, folder: Path) -> None:
-    path, _ = run_with_grid(own_data_config(tmp_path, folder), len(GROUPS))
+    path, _ = run_once(own_data_config(tmp_path, folder), len(GROUPS))
     n, errors = (load(path)[1][name][[1, 3]] for name in ("n", "errors"))
     told = pd.read_csv(path / "sites" / "lab-3" / "collaborators.csv")
     assert told["learner"].tolist() == ["lab-1", "lab-3"]
@@ -107,7 +109,7 @@ def test_a_pooled_regression_is_the_one_of_all_rows(tmp_path: Path, folder: Path
     rows = [pd.read_csv(folder / f"lab-{place}.csv") for place in range(len(GROUPS))]
     test = pd.concat([draw_rows(0, 50, 99), draw_rows(1, 50, 99)])
     test.to_csv(folder / "_test.csv", index=False)
-    report, _ = load(run_with_grid(settings, len(GROUPS))[0])
+    report, _ = load(run_once(settings, len(GROUPS))[0])
 
     def error(of: list[int]) -> float:
         pooled = pd.concat([rows[place] for place in of])
@@ -144,7 +146,7 @@ def test_the_mean_of_eq_5_is_weighted(tmp_path: Path, rule: str) -> None:
     test = draw_rows(0, 60, 7)
     test.to_csv(folder / "_test.csv", index=False)
     settings = own_data_config(tmp_path, folder, sec__holdout=0.0, sec__k=1, sec__weights=rule)
-    report, _ = load(run_with_grid(settings, 2)[0])
+    report, _ = load(run_once(settings, 2)[0])
     predictions = [fit_linear(each).predict(test[list("abc")].to_numpy()) for each in rows]
     weights = [len(each) / (leave_one_out(each) if rule == "precision" else 1) for each in rows]
     mixed = np.average(predictions, axis=0, weights=weights)
@@ -155,7 +157,7 @@ def test_the_mean_of_eq_5_is_weighted(tmp_path: Path, rule: str) -> None:
 def test_dissimilarity_is_that_of_the_learners_rows(tmp_path: Path, folder: Path, reference: str) -> None:
     """Eq. (3), from models fitted here on the same rows."""
     settings = {"sec__holdout": 0.0, "sec__reference": reference, "sec__k": 2}
-    _, arrays = load(run_with_grid(own_data_config(tmp_path, folder, **settings), len(GROUPS))[0])
+    _, arrays = load(run_once(own_data_config(tmp_path, folder, **settings), len(GROUPS))[0])
     rows = [pd.read_csv(folder / f"lab-{place}.csv") for place in range(len(GROUPS))]
     models = [fit_linear(each) for each in rows]
     losses = np.array(
@@ -191,7 +193,7 @@ def test_newcomers_are_assigned_and_change_nothing(tmp_path: Path, folder: Path)
     _, arrays = load(path)
     assert arrays["labels"].tolist() == [*GROUPS, 1, 0]
     assert arrays["newcomer"].tolist() == [False] * 5 + [True] * 2
-    _, alone = load(run_with_grid(own_data_config(tmp_path, folder), len(GROUPS), run_id=2)[0])
+    _, alone = load(run_once(own_data_config(tmp_path, folder), len(GROUPS))[0])
     np.testing.assert_array_equal(arrays["eigenvalues"], alone["eigenvalues"])
     np.testing.assert_array_equal(arrays["similarity"][:5, :5], alone["similarity"])
 
@@ -224,7 +226,7 @@ def test_a_pickle_is_refused(tmp_path: Path, folder: Path) -> None:
 
 
 def test_a_learner_that_did_not_exchange_keeps_a_one_sided_dissimilarity(tmp_path: Path, folder: Path) -> None:
-    whole = load(run_with_grid(own_data_config(tmp_path, folder), len(GROUPS))[0])[1]
+    whole = load(run_once(own_data_config(tmp_path, folder), len(GROUPS))[0])[1]
     settings = own_data_config(tmp_path, folder, round_timeout=0.5)
     report, arrays = load(run_with_grid(settings, len(GROUPS), run_id=2, tamper=silent(1, [2]))[0])
     assert report.missing["lab-1"] == ["round 2: no answer within 0.5 s"]
@@ -239,7 +241,7 @@ def test_a_learner_that_did_not_exchange_keeps_a_one_sided_dissimilarity(tmp_pat
 @pytest.mark.usefixtures("unseen_files")
 def test_other_columns_are_named_and_left_out(tmp_path: Path, folder: Path) -> None:
     pd.read_csv(folder / "lab-4.csv").rename(columns={"c": "colour"}).to_csv(folder / "lab-4.csv", index=False)
-    report, arrays = load(run_with_grid(own_data_config(tmp_path, folder), len(GROUPS))[0])
+    report, arrays = load(run_once(own_data_config(tmp_path, folder), len(GROUPS))[0])
     assert report.missing["lab-4"] == [
         "left out: it lacks the input 'c' and it has the input 'colour', unlike most learners"
     ]

@@ -38,7 +38,8 @@ def test_figures_of_a_run_on_own_data(tmp_path: Path, method: str, names: list[s
     metrics = report.metrics
     assert (
         f"all clusters: alone {metrics['mse_alone']:.3g}, with its cluster {metrics['mse_cluster']:.3g}, "
-        f"with all {metrics['mse_all']:.3g}; cluster 0: alone {report.table[0]['mse_alone']:.3g}, "
+        f"with all {metrics['mse_all']:.3g}, as recommended {metrics['mse_recommendation']:.3g}; "
+        f"cluster 0: alone {report.table[0]['mse_alone']:.3g}, "
     ) in alt_text(report, "errors", arrays)
     assert [figure["name"] for figure in report.figures] == list(drawn)
     page = (path / "report.html").read_text()

@@ -72,6 +72,11 @@ def test_a_later_run_joins_the_clusters_of_an_earlier_one(tmp_path: Path, folder
     assert newcomers_of(arrays) == ["new-a", "new-b"]
     assert not report.missing
     assert report.metrics["mse_cluster"] < report.metrics["mse_all"]
+    recommended = dict(zip(arrays["learners"].tolist(), arrays["recommended"].tolist(), strict=True))
+    told = {name for name, way in recommended.items() if way}  # newcomers, and nobody who takes no part
+    assert told == set(late)
+    assert set(recommended.values()) <= {"", "alone", "cluster", *(["personal"] if combine == "average" else [])}
+    assert report.verdict["ways"][0]["metric"] == "mse_recommendation"
     # Who was there before and is there again makes the comparison two-sided.
     np.testing.assert_array_equal(arrays["similarity"][:5, :5], load(earlier)[1]["similarity"])
 

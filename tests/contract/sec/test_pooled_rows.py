@@ -21,6 +21,8 @@ NAMES = [f"lab-{place}" for place in range(len(GROUPS))]
 POOLED = {"sec__combine": "pooled-rows"}
 ROUNDS = 4
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

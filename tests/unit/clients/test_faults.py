@@ -425,7 +425,7 @@ def test_what_a_real_site_writes_nobody_else_may_read(node: Node, replace_handle
     assert node.asked(e_step()).fault == 0
     assert node.asked(SURVEY, number=2).fault == Fault.HANDLER_FAILED
     found = files(node.directory)
-    assert {"errors.log", "ledger.jsonl", "theta.csv", "1.json", "round-00001.npz"} <= {path.name for path in found}
+    assert {"errors.log", "ledger.jsonl", "theta.csv", "1.json", "round-00001.zip"} <= {path.name for path in found}
     for path in (*found, node.directory, *(path.parent for path in found)):
         assert path.stat().st_mode & 0o077 == 0, path
 

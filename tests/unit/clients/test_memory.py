@@ -10,6 +10,7 @@ from flwr.app import RecordDict
 from hypothesis import given
 from hypothesis import strategies as st
 
+import clients.memory
 from clients.memory import CONCLUDED, Arrays, Memory, MemoryStore
 from protocols.wire.faults import Fault, SiteFault
 from tests.support.examples import examples
@@ -116,10 +117,10 @@ def test_a_lost_context_is_replaced_by_the_file(tmp_path: Path) -> None:
 
 def test_a_lost_file_is_replaced_by_the_context(tmp_path: Path) -> None:
     state = after(3, None, tmp_path)
-    for path in tmp_path.rglob("*.npz"):
+    for path in tmp_path.rglob("*.zip"):
         path.unlink()
     assert step(state, tmp_path, 4) == [1, 2, 3]
-    assert files(tmp_path) == ["round-00004.npz"]
+    assert files(tmp_path) == ["round-00004.zip"]
     assert step(RecordDict(), tmp_path, 5) == [1, 2, 3, 4]
 
 
@@ -148,6 +149,10 @@ def rebuilt(state: RecordDict, folder: Path | None, number: int, concluded: bool
     return store
 
 
+def full(*args: object, **kwargs: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
 def test_what_is_forgotten_is_there_until_something_is_put_in_its_place(
     kept: tuple[bool, Path | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +162,7 @@ def test_what_is_forgotten_is_there_until_something_is_put_in_its_place(
     store = rebuilt(state, kept[1], 3)
     if kept[1]:
         with monkeypatch.context() as patch:
-            patch.setattr(np, "savez", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+            patch.setattr(clients.memory, "write_records", full)
             with pytest.raises(SiteFault):
                 store.store(3, {"0/history": np.array([9])})
         assert files(kept[1])[-2:] == on_disk
@@ -173,7 +178,7 @@ def test_what_was_gone_through_again_takes_the_place_of_all_that_was_kept(
     state = survived(after(4, None, kept[1]), kept)
     rebuilt(state, kept[1], number).store(number, {"0/history": np.array([number], np.int64)})
     if kept[1]:
-        assert files(kept[1]) == [f"round-{number:05d}.npz"]
+        assert files(kept[1]) == [f"round-{number:05d}.zip"]
         with pytest.raises(SiteFault) as told:
             step(RecordDict(), kept[1], number)
         assert told.value.fault is Fault.STALE_MEMORY
@@ -251,7 +256,7 @@ def test_what_cannot_be_remembered_is_an_error_and_changes_nothing(tmp_path: Pat
     Memory(arrays, "0")["names"] = np.array(["a", None], object)
     with pytest.raises(TypeError, match="arrays of object cannot be encoded"):
         store.store(2, arrays)
-    assert files(tmp_path) == ["round-00000.npz", "round-00001.npz"]
+    assert files(tmp_path) == ["round-00000.zip", "round-00001.zip"]
     assert step(state, tmp_path, 2) == [1]
 
 
@@ -307,7 +312,7 @@ def test_a_round_that_changes_nothing_restores_what_was_lost(tmp_path: Path, los
     if lost == "context":
         state = RecordDict()
     else:
-        for path in tmp_path.rglob("*.npz"):
+        for path in tmp_path.rglob("*.zip"):
             path.unlink()
     assert look(state, tmp_path, 3) == [1, 2]
     assert step(state, None, 4) == [1, 2]
@@ -326,7 +331,7 @@ def test_a_memory_that_was_emptied_stays_empty(kept: tuple[bool, Path | None]) -
 
 def test_only_two_generations_stay_on_the_disk(tmp_path: Path) -> None:
     after(5, None, tmp_path)
-    assert files(tmp_path) == ["round-00004.npz", "round-00005.npz"]
+    assert files(tmp_path) == ["round-00004.zip", "round-00005.zip"]
 
 
 def test_a_crash_before_the_rename_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,17 +346,14 @@ def test_a_crash_before_the_rename_leaves_the_old_state(tmp_path: Path, monkeypa
             step(through_bytes(state), tmp_path, 3)
     assert step(RecordDict(), tmp_path, 3) == [1, 2]
     assert step(state, tmp_path, 4) == [1, 2, 3]
-    assert files(tmp_path) == ["round-00003.npz", "round-00004.npz"], "what the crash left is gone"
+    assert files(tmp_path) == ["round-00003.zip", "round-00004.zip"], "what the crash left is gone"
 
 
 def test_a_full_disk_is_a_fault_and_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = after(2, None, tmp_path)
 
-    def full(*args: object, **kwargs: object) -> None:
-        raise OSError(28, "No space left on device")
-
     with monkeypatch.context() as patch:
-        patch.setattr(np, "savez", full)
+        patch.setattr(clients.memory, "write_records", full)
         with pytest.raises(SiteFault) as caught:
             step(state, tmp_path, 3)
     assert caught.value.fault is Fault.OUTPUT_NOT_WRITTEN
@@ -379,8 +381,8 @@ DAMAGES = ["empty", "short", "truncated", "text", "flipped"]
 def test_a_damaged_file_is_a_fault_where_nothing_else_serves(tmp_path: Path, how: str) -> None:
     """The older generation is not taken in its place: the site would go astray without a word."""
     after(3, None, tmp_path)
-    damage(tmp_path / f"memory-{SESSION}" / "round-00003.npz", how)
-    with pytest.raises(SiteFault, match=r"round-00003\.npz cannot be read") as caught:
+    damage(tmp_path / f"memory-{SESSION}" / "round-00003.zip", how)
+    with pytest.raises(SiteFault, match=r"round-00003\.zip cannot be read") as caught:
         step(RecordDict(), tmp_path, 4)
     assert caught.value.fault is Fault.STALE_MEMORY
 
@@ -388,7 +390,7 @@ def test_a_damaged_file_is_a_fault_where_nothing_else_serves(tmp_path: Path, how
 @pytest.mark.parametrize("how", DAMAGES)
 def test_a_damaged_file_does_not_matter_where_the_context_serves(tmp_path: Path, how: str) -> None:
     state = after(3, None, tmp_path)
-    for path in tmp_path.rglob("*.npz"):
+    for path in tmp_path.rglob("*.zip"):
         damage(path, how)
     assert step(state, tmp_path, 4) == [1, 2, 3]
 
@@ -396,17 +398,17 @@ def test_a_damaged_file_does_not_matter_where_the_context_serves(tmp_path: Path,
 @pytest.mark.parametrize("how", DAMAGES)
 def test_a_damaged_file_of_the_round_that_is_asked_again_is_passed_over(tmp_path: Path, how: str) -> None:
     after(3, None, tmp_path)
-    damage(tmp_path / f"memory-{SESSION}" / "round-00003.npz", how)
+    damage(tmp_path / f"memory-{SESSION}" / "round-00003.zip", how)
     assert step(RecordDict(), tmp_path, 3) == [1, 2]
     assert step(RecordDict(), tmp_path, 4) == [1, 2, 3]
 
 
 def test_files_of_other_names_are_left_alone(tmp_path: Path) -> None:
     after(3, None, tmp_path)
-    for name in ("round-backup.npz", "notes.txt"):
+    for name in ("round-backup.zip", "notes.txt"):
         (tmp_path / f"memory-{SESSION}" / name).write_bytes(b"mine")
     assert step(RecordDict(), tmp_path, 4) == [1, 2, 3]
-    assert {"round-backup.npz", "notes.txt"} < set(files(tmp_path))
+    assert {"round-backup.zip", "notes.txt"} < set(files(tmp_path))
 
 
 def test_numbers_become_arrays() -> None:

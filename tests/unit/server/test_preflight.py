@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from protocols.settings import run_keys
+from protocols.settings import declared, run_keys
 from scenarios.data_set import DATA_VARIABLE
 from scenarios.datasets import DATA_SETS
 from server.preflight import REFUSALS, preflight
@@ -44,13 +45,19 @@ def written(folder: Path, **frames: pd.DataFrame) -> str:
     return str(folder)
 
 
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A folder of three good sites, one with a bad one, a file, an interrupted run and a finished one."""
-    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "no data"))
-    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "no downloads"))
-    monkeypatch.setattr("urllib.request.urlopen", unreachable)
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    """Folders of good and bad sites, a file, an interrupted run and a finished one, in the working directory."""
+    tmp_path = tmp_path_factory.mktemp("world")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(DATA_VARIABLE, str(tmp_path / "no data"))
+        patch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "no downloads"))
+        patch.setattr("urllib.request.urlopen", unreachable)
+        patch.chdir(tmp_path)
+        yield made(tmp_path)
+
+
+def made(tmp_path: Path) -> SimpleNamespace:
     Path("file").write_text("no folder")
     empty, finished, predictions = Path("empty"), Path("results/sec-own-data/7"), Path("results/predict/8")
     for folder in (empty, finished, predictions):
@@ -59,291 +66,197 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     (finished / "report.json").write_text(json.dumps(report))
     (predictions / "report.json").write_text(json.dumps({**report, "protocol": "gp", "config": {"from": "x"}}))
     Path("results/bc3e-wine/.5.partial").mkdir(parents=True)
-    good = written(tmp_path / "good", north=frame(), south=frame(), west=frame())
-    no_iron = written(tmp_path / "no iron", north=frame(), south=frame(iron=None, iorn=frame()["iron"]), west=frame())
-    no_level = written(tmp_path / "no level", north=frame(), south=frame(level=None), west=frame(level=None))
-    halves = written(tmp_path / "halves", north=frame(), south=frame(level=None, iron=None), west=frame(level=None))
-    longer = written(tmp_path / "longer", north=frame(), south=frame(level=None)[:-2])
-    others = written(
-        tmp_path / "others", north=frame(), south=frame(level=None, patient=[f"q{row}" for row in range(N)])
-    )
-    few = written(tmp_path / "few", north=frame(), south=frame(), _test=frame(iron=None))
-    text = written(tmp_path / "text", north=frame(), south=frame(), west=frame(iron=["low"] * N))
-    cells = written(
-        tmp_path / "cells", north=frame(iron=["", *range(1, N)]), south=frame(), west=frame(iron=[1e99] * N)
-    )
-    no_test = written(tmp_path / "no test", north=frame(), south=frame(), _test=frame(level=None))
-    low = frame(iron=["low"] * N)
-    folders = {
-        "texts": written(tmp_path / "texts", north=low, south=low, west=frame()),
-        "halves": halves,
-        "longer": longer,
-        "others": others,
-        "few": few,
-        "good": good,
-        "no_test": no_test,
-        "no_iron": no_iron,
-        "no_level": no_level,
-        "text": text,
-        "cells": cells,
+    low, plain = frame(iron=["low"] * N), frame()
+    other_patients = frame(level=None, patient=[f"q{row}" for row in range(N)])
+    sites: dict[str, dict[str, pd.DataFrame]] = {
+        "good": {"north": plain, "south": plain, "west": plain},
+        "no_iron": {"north": plain, "south": frame(iron=None, iorn=plain["iron"]), "west": plain},
+        "no_level": {"north": plain, "south": frame(level=None), "west": frame(level=None)},
+        "halves": {"north": plain, "south": frame(level=None, iron=None), "west": frame(level=None)},
+        "longer": {"north": plain, "south": frame(level=None)[:-2]},
+        "others": {"north": plain, "south": other_patients},
+        "few": {"north": plain, "south": plain, "_test": frame(iron=None)},
+        "text": {"north": plain, "south": plain, "west": low},
+        "texts": {"north": low, "south": low, "west": plain},
+        "cells": {"north": frame(iron=["", *range(1, N)]), "south": plain, "west": frame(iron=[1e99] * N)},
+        "no_test": {"north": plain, "south": plain, "_test": frame(level=None)},
     }
-    return SimpleNamespace(**folders)
+    return SimpleNamespace(**{name: written(tmp_path / name, **frames) for name, frames in sites.items()})
 
 
 def unreachable(*_args: object, **_options: object) -> None:
     raise OSError("no network")
 
 
-MESSAGES = {
-    "a protocol that does not exist": (
-        {"protocol": "bce3", "data": "{good}"},
-        "there is no protocol 'bce3'; did you mean bc3e?",
-    ),
-    "a scenario that does not exist": (
-        {"scenario": "bc3e-whine"},
-        "unknown scenario 'bc3e-whine'; did you mean bc3e-wine?",
-    ),
-    "a key that does not exist": ({"bc3e.maxrounds": 3}, "unknown key 'bc3e.maxrounds'; did you mean bc3e.max-rounds?"),
-    "a key without its protocol": (
-        {"landmark": 3},
-        "unknown key 'landmark'; did you mean gp.landmarks or sec.landmarks",
-    ),
-    "a value of another type": ({"seed": "three"}, "seed must be a whole number, got 'three'"),
-    "a value out of range": ({"seed": -1}, "seed must be 0 or greater, got -1"),
-    "a key of another protocol": (
-        {"scenario": "bc3e-wine", "gp.experts": "3"},
-        "gp.experts is a key of gp, and this is a run of bc3e; leave it out",
-    ),
-    "a key that both protocols have": (
-        {"scenario": "gp-synthetic", "coreset.rows": 100},
-        "coreset.rows is a key of coreset, and this is a run of gp; did you mean gp.rows?",
-    ),
-    "masks where no sum suffices": (
-        {"scenario": "sec-simulation1", "secure-aggregation": True},
-        "secure-aggregation=true is for",
-    ),
-    "rows of a table, of own data": (
-        {"protocol": "bc3e", "data": "{good}", "cells": "p=5"},
-        "cells are rows of a scenario's",
-    ),
-    "rows that the table has not": (
-        {"scenario": "residual-theorem2", "cells": "rho=7"},
-        "cells='rho=7': no row of residual-theorem2 has",
-    ),
-    "a key that the table sets": (
-        {"scenario": "residual-theorem2", "residual.correlation": 0.5},
-        "residual.correlation is set by the rows of residual-theorem2; choose among them",
-    ),
-    "scenario and protocol": (
-        {"scenario": "bc3e-wine", "protocol": "bc3e", "data": "{good}"},
-        "a run has a scenario, or a protocol and data, not both: leave one of them out",
-    ),
-    "a protocol without data": (
-        {"protocol": "bc3e"},
-        "protocol without data: set data to a folder with one file for every site",
-    ),
-    "data without a protocol": (
-        {"data": "{good}"},
-        "data without protocol: set protocol to bc3e, coreset, gp, residual or sec",
-    ),
-    "another number of sites than the scenario has": (
-        {"scenario": "sec-grid", "n_sites": 3},
-        "sec-grid has 50 sites, no more and no less, not 3",
-    ),
-    "more sites wanted than there are": (
-        {"protocol": "bc3e", "data": "{good}", "min-sites": 4},
-        "min-sites is 4, and there are 3 sites: they would not suffice",
-    ),
-    "another number of sites than there are files": (
-        {"protocol": "bc3e", "data": "{good}", "n_sites": 2},
-        "holds the data of 3 sites, not 2",
-    ),
-    "the file of a scenario is not there": (
-        {"scenario": "sec-grid"},
-        "no file of the Electrical Grid Stability data was found, and they cannot be fetched from OpenML (OSError: no"
-        f" network): set the run configuration's data to {DATA_SETS['grid'].file}",
-    ),
-    "the file of a scenario is not where `data` says": (
-        {"scenario": "coreset-bank", "data": "file-that-is-not-there"},
-        "data='file-that-is-not-there' is neither a CSV file nor a directory that holds bank.csv[.gz]",
-    ),
-    "the folder is not there": (
-        {"protocol": "gp", "data": "nowhere", "target": "level"},
-        "nowhere: there is no such folder",
-    ),
-    "the folder holds no file of a site": (
-        {"protocol": "gp", "data": "empty", "target": "level"},
-        "empty: holds no file of a site",
-    ),
-    "`target` is not set": (
-        {"protocol": "gp", "data": "{good}"},
-        "configuration: target is not set; name the outcome's column",
-    ),
-    "no file has the target": (
-        {"protocol": "sec", "data": "{good}", "target": "levle"},
-        "north.csv, south.csv, west.csv: there is no column 'levle'; did you mean 'level'?",
-    ),
-    "some files lack the target": (
-        {"protocol": "gp", "data": "{no_level}", "target": "level"},
-        "south.csv, west.csv: there is no column 'level'; it has 'patient', 'class_a', 'cluster_x', 'sex', 'age'",
-    ),
-    "no site holds the outcome": (
-        {"protocol": "residual", "data": "{good}", "target": "levle", "id": "patient"},
-        "configuration: no file has the column 'levle' that target names; one site must hold the outcome",
-    ),
-    "`sensitive` is not set": (
-        {"protocol": "coreset", "data": "{good}"},
-        "configuration: sensitive is not set; fair clustering",
-    ),
-    "no file has the sensitive column": (
-        {"protocol": "coreset", "data": "{good}", "sensitive": "sxe"},
-        "north.csv, south.csv, west.csv: there is no column 'sxe'",
-    ),
-    "no file has the column of `id`": (
-        {"protocol": "residual", "data": "{good}", "target": "level", "id": "pateint"},
-        "north.csv, south.csv, west.csv: there is no column 'pateint'; did you mean 'patient'?",
-    ),
-    "some files lack the column of `truth`": (
-        {"protocol": "bc3e", "data": "{no_level}", "truth": "level"},
-        "south.csv, west.csv: there is no column 'level'",
-    ),
-    "no file has the labels": (
-        {"protocol": "bc3e", "data": "{good}", "classes": "c", "clusters": "d"},
-        "north.csv, south.csv, west.csv: there is no column 'c'",
-    ),
-    "a file lacks an input that the others have": (
-        {"protocol": "gp", "data": "{no_iron}", "target": "level", "features": ""},
-        "south.csv: there is no column 'iron' (is it 'iorn'?); all need the same columns as north.csv: mend the files",
-    ),
-    "an input is text in a file": (
-        {"protocol": "coreset", "data": "{text}", "sensitive": "sex"},
-        "west.csv: column 'iron' holds text, and numbers in the others; all need the same columns as north.csv",
-    ),
-    "an input is a number in one file only": (
-        {"protocol": "coreset", "data": "{texts}", "sensitive": "sex"},
-        "west.csv: column 'iron' holds numbers, and text in the others; all need the same columns as north.csv",
-    ),
-    "a cell cannot be used": (
-        {"protocol": "gp", "data": "{cells}", "target": "level"},
-        "north: line 2, column 'iron': is empty; fill it, or set missing=impute; west: line 2, column 'iron': is",
-    ),
-    "a cell cannot be used, and rows are read in blocks": (
-        {"protocol": "coreset", "data": "{cells}", "sensitive": "sex"},
-        "north: line 2, column 'iron': is empty; fill it, or set missing=impute; west: line 2, column 'iron': 1e+99",
-    ),
-    "the center's test rows lack the target": (
-        {"protocol": "sec", "data": "{no_test}", "target": "level"},
-        "_test.csv: there is no column 'level'; it has 'patient', ",
-    ),
-    "the center's file is not there": (
-        {"protocol": "gp", "data": "{good}", "target": "level", "gp.queries": "points.csv"},
-        "points.csv: there is no such file",
-    ),
-    "a run to join is not there": (
-        {"protocol": "sec", "data": "{good}", "target": "level", "sec.join": "results/sec-own-data/99"},
-        "there is no results directory ",
-    ),
-    "the center's test rows lack an input": (
-        {"protocol": "sec", "data": "{few}", "target": "level"},
-        "the test file has no column of numbers 'iron', an input",
-    ),
-    "the points to predict at lack an input": (
-        {"protocol": "gp", "data": "{few}", "target": "level"},
-        "the file of query points has no column of numbers 'iron', an input",
-    ),
-    "a candidate cannot predict the target": (
-        {"protocol": "sec", "data": "{good}", "target": "sex", "sec.candidates": "ridge"},
-        "configuration: ridge predicts no classes; there are: rf, ",
-    ),
-    "no site has class labels": (
-        {"protocol": "bc3e", "data": "{good}", "classes": "pred_*"},
-        "configuration: no site has a column of class labels (classes='pred_*'): name them in classes, or set",
-    ),
-    "several sites hold the outcome": (
-        {"protocol": "residual", "data": "{good}", "target": "level", "id": "patient"},
-        "configuration: 3 sites hold the outcome 'level' (north.csv, south.csv, west.csv), and one may",
-    ),
-    "no `id`, and the numbers of rows differ": (
-        {"protocol": "residual", "data": "{longer}", "target": "level"},
-        "configuration: entities go by row, and the numbers of rows differ (north 12, south 10): set id to the column",
-    ),
-    "sites without a common entity": (
-        {"protocol": "residual", "data": "{others}", "target": "level", "id": "patient"},
-        "configuration: no entity is common to all of north, south: is 'patient' the same column, written alike",
-    ),
-    "groups of single rows": (
-        {"protocol": "coreset", "data": "{good}", "sensitive": "patient"},
-        "configuration: no group of sensitive='patient' has 5 rows at a site (coreset.min-weight), the largest 1",
-    ),
-    "more clusters than points": (
-        {"protocol": "coreset", "data": "{good}", "sensitive": "sex", "coreset.k": 8},
-        "configuration: 36 rows cannot form coreset.k=8 clusters of points that stand for 5 rows each",
-    ),
-    "the output directory is a file": (
-        {"scenario": "bc3e-wine", "output-dir": "file"},
-        "file is a file, not a folder; set another output-dir",
-    ),
-    "the output directory would be in a file": (
-        {"scenario": "bc3e-wine", "output-dir": "file/results"},
-        "file is a file, not a folder; set another output-dir",
-    ),
-    "nothing to resume": (
-        {"scenario": "bc3e-wine", "resume-from": "results/bc3e-wine/77"},
-        "there is no interrupted run of",
-    ),
-    "a complete run to resume": (
-        {"scenario": "bc3e-wine", "resume-from": "results/sec-own-data/7"},
-        "is complete: look",
-    ),
-    "an interrupted run without a round": (
-        {"scenario": "bc3e-wine", "resume-from": "results/bc3e-wine/5"},
-        "stopped before its first checkpoint; start it again without resume-from",
-    ),
-    "`from` without `scenario=predict`": ({"from": "results/sec-own-data/7"}, 'from is for scenario="predict"'),
-    "`scenario=predict` without `from`": ({"scenario": "predict"}, 'scenario="predict" needs from="RESULTS-DIR"'),
-    "`from` names no run": ({"scenario": "predict", "from": "empty"}, "from: empty holds no report.json of a run"),
-    "`from` names predictions": (
-        {"scenario": "predict", "from": "results/predict/8"},
-        "are predictions themselves; name the run that has learned",
-    ),
-    "`from` names a run of which the center predicts": (
-        {"scenario": "predict", "from": "results/sec-own-data/7"},
-        "is at the fusion center, and no site need answer: type consilience predict",
-    ),
-}
-"""By what is wrong: the settings, and the beginning or part of the message."""
+MESSAGES = """
+a protocol that does not exist: protocol=bce3 data={good}
+    there is no protocol 'bce3'; did you mean bc3e?
+a scenario that does not exist: scenario=bc3e-whine
+    unknown scenario 'bc3e-whine'; did you mean bc3e-wine?
+a key that does not exist: bc3e.maxrounds=3
+    unknown key 'bc3e.maxrounds'; did you mean bc3e.max-rounds?
+a key without its protocol: landmark=3
+    unknown key 'landmark'; did you mean gp.landmarks or sec.landmarks
+a value of another type: seed=three
+    seed must be a whole number, got 'three'
+a value out of range: seed=-1
+    seed must be 0 or greater, got -1
+a key of another protocol: scenario=bc3e-wine gp.experts=3
+    gp.experts is a key of gp, and this is a run of bc3e; leave it out
+a key that both protocols have: scenario=gp-synthetic coreset.rows=100
+    coreset.rows is a key of coreset, and this is a run of gp; did you mean gp.rows?
+masks where no sum suffices: scenario=sec-simulation1 secure-aggregation=true
+    secure-aggregation=true is for
+rows of a table, of own data: protocol=bc3e data={good} cells=p=5
+    cells are rows of a scenario's
+rows that the table has not: scenario=residual-theorem2 cells=rho=7
+    cells='rho=7': no row of residual-theorem2 has
+a key that the table sets: scenario=residual-theorem2 residual.correlation=0.5
+    residual.correlation is set by the rows of residual-theorem2; choose among them
+scenario and protocol: scenario=bc3e-wine protocol=bc3e data={good}
+    a run has a scenario, or a protocol and data, not both: leave one of them out
+a protocol without data: protocol=bc3e
+    protocol without data: set data to a folder with one file for every site
+data without a protocol: data={good}
+    data without protocol: set protocol to bc3e, coreset, gp, residual or sec
+another number of sites than the scenario has: scenario=sec-grid n_sites=3
+    sec-grid has 50 sites, no more and no less, not 3
+more sites wanted than there are: protocol=bc3e data={good} min-sites=4
+    min-sites is 4, and there are 3 sites: they would not suffice
+another number of sites than there are files: protocol=bc3e data={good} n_sites=2
+    holds the data of 3 sites, not 2
+the file of a scenario is not there: scenario=sec-grid
+    no file of the Electrical Grid Stability data was found, and they cannot be fetched from OpenML (OSError: no
+    network): set the run configuration's data to {grid}
+the file of a scenario is not where `data` says: scenario=coreset-bank data=file-that-is-not-there
+    data='file-that-is-not-there' is neither a CSV file nor a directory that holds bank.csv[.gz]
+the folder is not there: protocol=gp data=nowhere target=level
+    nowhere: there is no such folder
+the folder holds no file of a site: protocol=gp data=empty target=level
+    empty: holds no file of a site
+`target` is not set: protocol=gp data={good}
+    configuration: target is not set; name the outcome's column
+no file has the target: protocol=sec data={good} target=levle
+    north.csv, south.csv, west.csv: there is no column 'levle'; did you mean 'level'?
+some files lack the target: protocol=gp data={no_level} target=level
+    south.csv, west.csv: there is no column 'level'; it has 'patient', 'class_a', 'cluster_x', 'sex', 'age'
+no site holds the outcome: protocol=residual data={good} target=levle id=patient
+    configuration: no file has the column 'levle' that target names; one site must hold the outcome
+`sensitive` is not set: protocol=coreset data={good}
+    configuration: sensitive is not set; fair clustering
+no file has the sensitive column: protocol=coreset data={good} sensitive=sxe
+    north.csv, south.csv, west.csv: there is no column 'sxe'
+no file has the column of `id`: protocol=residual data={good} target=level id=pateint
+    north.csv, south.csv, west.csv: there is no column 'pateint'; did you mean 'patient'?
+some files lack the column of `truth`: protocol=bc3e data={no_level} truth=level
+    south.csv, west.csv: there is no column 'level'
+no file has the labels: protocol=bc3e data={good} classes=c clusters=d
+    north.csv, south.csv, west.csv: there is no column 'c'
+a file lacks an input that the others have: protocol=gp data={no_iron} target=level features=
+    south.csv: there is no column 'iron' (is it 'iorn'?); all need the same columns as north.csv: mend the files
+an input is text in a file: protocol=coreset data={text} sensitive=sex
+    west.csv: column 'iron' holds text, and numbers in the others; all need the same columns as north.csv
+an input is a number in one file only: protocol=coreset data={texts} sensitive=sex
+    west.csv: column 'iron' holds numbers, and text in the others; all need the same columns as north.csv
+a cell cannot be used: protocol=gp data={cells} target=level
+    north: line 2, column 'iron': is empty; fill it, or set missing=impute; west: line 2, column 'iron': is
+a cell cannot be used, and rows are read in blocks: protocol=coreset data={cells} sensitive=sex
+    north: line 2, column 'iron': is empty; fill it, or set missing=impute; west: line 2, column 'iron': 1e+99
+the center's test rows lack the target: protocol=sec data={no_test} target=level
+    _test.csv: there is no column 'level'; it has 'patient',
+the center's file is not there: protocol=gp data={good} target=level gp.queries=points.csv
+    points.csv: there is no such file
+a run to join is not there: protocol=sec data={good} target=level sec.join=results/sec-own-data/99
+    there is no results directory
+the center's test rows lack an input: protocol=sec data={few} target=level
+    the test file has no column of numbers 'iron', an input
+the points to predict at lack an input: protocol=gp data={few} target=level
+    the file of query points has no column of numbers 'iron', an input
+a candidate cannot predict the target: protocol=sec data={good} target=sex sec.candidates=ridge
+    configuration: ridge predicts no classes; there are: rf,
+no site has class labels: protocol=bc3e data={good} classes=pred_*
+    configuration: no site has a column of class labels (classes='pred_*'): name them in classes, or set
+several sites hold the outcome: protocol=residual data={good} target=level id=patient
+    configuration: 3 sites hold the outcome 'level' (north.csv, south.csv, west.csv), and one may
+no `id`, and the numbers of rows differ: protocol=residual data={longer} target=level
+    configuration: entities go by row, and the numbers of rows differ (north 12, south 10): set id to the column
+sites without a common entity: protocol=residual data={others} target=level id=patient
+    configuration: no entity is common to all of north, south: is 'patient' the same column, written alike
+groups of single rows: protocol=coreset data={good} sensitive=patient
+    configuration: no group of sensitive='patient' has 5 rows at a site (coreset.min-weight), the largest 1
+more clusters than points: protocol=coreset data={good} sensitive=sex coreset.k=8
+    configuration: 36 rows cannot form coreset.k=8 clusters of points that stand for 5 rows each
+the output directory is a file: scenario=bc3e-wine output-dir=file
+    file is a file, not a folder; set another output-dir
+the output directory would be in a file: scenario=bc3e-wine output-dir=file/results
+    file is a file, not a folder; set another output-dir
+nothing to resume: scenario=bc3e-wine resume-from=results/bc3e-wine/77
+    there is no interrupted run of
+a complete run to resume: scenario=bc3e-wine resume-from=results/sec-own-data/7
+    is complete: look
+an interrupted run without a round: scenario=bc3e-wine resume-from=results/bc3e-wine/5
+    stopped before its first checkpoint; start it again without resume-from
+`from` without `scenario=predict`: from=results/sec-own-data/7
+    from is for scenario="predict"
+`scenario=predict` without `from`: scenario=predict
+    scenario="predict" needs from="RESULTS-DIR"
+`from` names no run: scenario=predict from=empty
+    from: empty holds no report.json of a run
+`from` names predictions: scenario=predict from=results/predict/8
+    are predictions themselves; name the run that has learned
+`from` names a run of which the center predicts: scenario=predict from=results/sec-own-data/7
+    is at the fusion center, and no site need answer: type consilience predict
+"""
+"""What is wrong, with which settings; and the beginning of the message, or a part of it."""
 
 
-@pytest.mark.parametrize("what", MESSAGES)
-def test_what_is_wrong_is_one_sentence(what: str, world: SimpleNamespace, tmp_path: Path) -> None:
-    settings, message = MESSAGES[what]
-    given = {key: value.format(**vars(world)) if isinstance(value, str) else value for key, value in settings.items()}
+def cases() -> Iterator[Any]:
+    for case in re.split(r"\n(?! )", MESSAGES.strip()):
+        first, *message = (line.strip() for line in case.splitlines())
+        what, _, settings = first.partition(": ")
+        yield pytest.param(settings, " ".join(message), id=what)
+
+
+def settings_of(text: str, world: SimpleNamespace) -> dict[str, Any]:
+    """The settings of ``key=value key=value``, of the type that each key has; an unknown one has a number."""
+    settings: dict[str, Any] = {}
+    for key, _, value in (each.partition("=") for each in text.split()):
+        kind = type(declared().get(key, 0))
+        try:
+            settings[key] = value == "true" if kind is bool else kind(value.format(**vars(world)))
+        except ValueError:
+            settings[key] = value
+    return settings
+
+
+@pytest.mark.parametrize(("settings", "message"), [*cases()])
+def test_what_is_wrong_is_one_sentence(settings: str, message: str, world: SimpleNamespace) -> None:
+    given = settings_of(settings, world)
     n_sites = given.pop("n_sites", None)
-    before = sorted(tmp_path.rglob("*"))
+    before = sorted(Path.cwd().rglob("*"))
     with pytest.raises(REFUSALS) as refused:
         preflight(given, n_sites)
     told = str(refused.value)
-    assert message in told
+    assert message.format(grid=DATA_SETS["grid"].file) in told
     assert "\n" not in told
-    assert sorted(tmp_path.rglob("*")) == before
+    assert sorted(Path.cwd().rglob("*")) == before
 
 
 @pytest.mark.parametrize(
     ("settings", "n_sites"),
     [
-        ({"scenario": "bc3e-wine"}, 2),
-        ({"scenario": "sec-simulation1"}, 20),
-        ({"protocol": "bc3e", "data": "{good}", "id": "patient", "truth": "sex", "ordinal": "sex=F<M"}, 3),
-        ({"protocol": "gp", "data": "{good}", "target": "level"}, 3),
-        ({"protocol": "gp", "data": "{no_iron}", "target": "level", "features": "age"}, 3),
-        ({"protocol": "residual", "data": "{no_level}", "target": "level", "id": "patient"}, 3),
-        ({"protocol": "residual", "data": "{halves}", "target": "level", "features": "iron age"}, 3),
-        ({"protocol": "coreset", "data": "{good}", "sensitive": "sex", "coreset.k": 2}, 3),
+        ("scenario=bc3e-wine", 2),
+        ("scenario=sec-simulation1", 20),
+        ("protocol=bc3e data={good} id=patient truth=sex ordinal=sex=F<M", 3),
+        ("protocol=gp data={good} target=level", 3),
+        ("protocol=gp data={no_iron} target=level features=age", 3),
+        ("protocol=residual data={no_level} target=level id=patient", 3),
+        ("protocol=residual data={halves} target=level features=iron,age", 3),
+        ("protocol=coreset data={good} sensitive=sex coreset.k=2", 3),
     ],
 )
-def test_what_is_right_is_a_plan(settings: Mapping[str, Any], n_sites: int, world: SimpleNamespace) -> None:
-    given = {key: value.format(**vars(world)) if isinstance(value, str) else value for key, value in settings.items()}
-    plan = preflight(given)
+def test_what_is_right_is_a_plan(settings: str, n_sites: int, world: SimpleNamespace) -> None:
+    plan = preflight(settings_of(settings, world))
     assert plan.n_sites == n_sites
     assert plan.config.keys() == run_keys().keys()
 
@@ -353,6 +266,9 @@ def test_what_is_not_used_is_said_before_the_run(world: SimpleNamespace) -> None
     unused = "not used, since they hold no numbers: {} (categories makes numbers of texts; features names truth values)"
     assert preflight(good).notes == (unused.format("'patient', 'sex'"),)
     assert preflight({**good, "id": "patient", "categories": "sex=F|M"}).notes == ()
+    nobody = preflight({**good, "id": "patient", "categories": "sex=F|M|male"})
+    assert nobody.notes == ("no site has 'sex=male', which categories names: the column is 0",)
+    assert nobody.prepared == nobody.notes, "the report says it, too"
     assert preflight({**good, "features": "age iron"}).notes == ()
     labels = {"protocol": "bc3e", "data": world.good, "truth": "sex", "ordinal": "sex=F<M"}
     assert preflight(labels).notes == ()
@@ -440,7 +356,8 @@ def test_a_data_set_that_openml_offers_or_that_is_downloaded(
     with monkeypatch.context() as patch:
         patch.setattr("urllib.request.urlopen", lambda *_args, **_options: Answer())
         assert preflight({"scenario": "sec-grid"}).n_sites == 50
-    kept = tmp_path / "no downloads" / "openml" / "openml.org" / "api" / "v1" / "json" / "data"
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
+    kept = tmp_path / "openml" / "openml.org" / "api" / "v1" / "json" / "data"
     kept.mkdir(parents=True)
     (kept / f"{DATA_SETS['grid'].openml}.gz").touch()
     assert preflight({"scenario": "sec-grid"}).n_sites == 50

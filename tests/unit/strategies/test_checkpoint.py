@@ -140,9 +140,9 @@ def test_an_answer_that_was_refused_comes_back_to_be_refused_again(tmp_path: Pat
 def test_rounds_come_in_order_and_a_missing_one_ends_them(tmp_path: Path) -> None:
     checkpoint = with_rounds(tmp_path, 12)
     assert numbers(checkpoint) == list(range(1, 13))
-    (tmp_path / "round-00005.npz").unlink()
+    (tmp_path / "round-00005.zip").unlink()
     assert numbers(opened(tmp_path)) == [1, 2, 3, 4]
-    (tmp_path / "round-00001.npz").unlink()
+    (tmp_path / "round-00001.zip").unlink()
     assert numbers(opened(tmp_path)) == []
 
 
@@ -156,7 +156,7 @@ def test_discarded_rounds_are_gone(tmp_path: Path) -> None:
     checkpoint = with_rounds(tmp_path, 5)
     checkpoint.discard(3)
     assert numbers(opened(tmp_path)) == [1, 2]
-    assert files(tmp_path) == ["round-00001.npz", "round-00002.npz", "run.json"]
+    assert files(tmp_path) == ["round-00001.zip", "round-00002.zip", "run.json"]
 
 
 # -- whose run it is --------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_the_run_file_is_readable(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", [0.0, 0.02, 0.5, 0.9, 0.999])
 def test_a_truncated_round_is_one_clear_line(tmp_path: Path, part: float) -> None:
     checkpoint = with_rounds(tmp_path, 3)
-    path = tmp_path / "round-00002.npz"
+    path = tmp_path / "round-00002.zip"
     data = path.read_bytes()
     path.write_bytes(data[: int(part * len(data))])
     replay = checkpoint.rounds()
@@ -220,7 +220,7 @@ def test_a_flipped_byte_is_noticed_or_does_not_matter(
 ) -> None:
     folder = tmp_path_factory.mktemp("run")
     checkpoint = with_rounds(folder, 1)
-    path = folder / "round-00001.npz"
+    path = folder / "round-00001.zip"
     data = bytearray(path.read_bytes())
     data[place % len(data)] = value
     path.write_bytes(data)
@@ -240,7 +240,9 @@ def test_an_interruption_leaves_the_rounds_before(tmp_path: Path, monkeypatch: p
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(*((strategies.checkpoint, "write_arrays") if moment == "write" else (Path, "replace")), interrupt)
+        patch.setattr(
+            *((strategies.checkpoint, "write_records") if moment == "write" else (Path, "replace")), interrupt
+        )
         for number in (2, 3):
             with pytest.raises(KeyboardInterrupt):
                 checkpoint.save(SavedRound(number, asks("b"), {"b": answer(number, statistics(99))}))

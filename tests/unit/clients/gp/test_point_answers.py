@@ -44,4 +44,5 @@ def test_lone_predictions_of_all_asks_count_together() -> None:
         return int((_protected(answers, np.ones(2), 0.1, site, 5, lambda: 0.1).explained > 0).sum())
 
     assert [n_answered(1.0) for _ in range(3)] == [2, 1, 0]
-    assert n_answered(50.0) == 2
+    assert n_answered(50.0) == n_answered(5.0) == 2
+    assert n_answered(4.99) == 0
