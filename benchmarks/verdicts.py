@@ -145,7 +145,7 @@ def main() -> None:
         if not name.startswith(options.only):
             continue
         with patch("server.app.figures", return_value=[]):
-            said = Counter(
+            said = Counter[str](
                 draw(np.random.default_rng([options.seed, each])).verdict.decision for each in range(options.draws)
             )
         words = ", ".join(f"{decision} {count}" for decision, count in said.most_common())

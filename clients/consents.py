@@ -6,10 +6,33 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from clients.policy import Policy
+from protocols.settings import site_keys
 from protocols.wire.faults import Fault, SiteFault
 
-_FLOORS = {"min-leaf", "min-rows", "min-weight"}
+_FLOORS = ("min-leaf", "min-rows", "min-weight")
 """Keys of numbers of rows, which a site's policy may raise."""
+
+
+def with_floors(config: Mapping[str, Any], policy: Policy, protocol: str) -> dict[str, Any]:
+    """Return a site's configuration with its numbers of rows as its policy raises them.
+
+    Parameters
+    ----------
+    config : Mapping
+        The run configuration overridden by the site's own.
+    policy : Policy
+        The site's.
+    protocol : str
+        Protocol that the site is asked in.
+
+    Examples
+    --------
+    >>> from protocols.registry import names
+    >>> [with_floors({"min-rows": least}, Policy(min_rows=20), names()[0])["min-rows"] for least in (5, 30)]
+    [20, 30]
+    """
+    keys = site_keys(protocol)
+    return {**config, **{key: policy.at_least(config.get(key, keys[key].default)) for key in _FLOORS if key in keys}}
 
 
 class Consents:

@@ -15,15 +15,22 @@ from typing import TYPE_CHECKING, Any
 from consilience._path import make_importable
 
 if TYPE_CHECKING:
-    from clients.data import DataError
-    from common.settings import ConfigError, SettingError
     from consilience.api import check, load, prepare, run, scenarios, suggest
     from consilience.finished_run import Run
-    from consilience.settings_classes import BC3E, GP, SEC, Coreset, Residual
-    from scenarios.registry import ScenarioError
-    from server.report.data import ResultsError
-    from strategies.checkpoint import CheckpointError
-    from strategies.errors import FusionError
+    from consilience.public_types import (
+        BC3E,
+        GP,
+        SEC,
+        CheckpointError,
+        ConfigError,
+        Coreset,
+        DataError,
+        FusionError,
+        Residual,
+        ResultsError,
+        ScenarioError,
+        SettingError,
+    )
 
 __version__ = "0.1.0"
 

@@ -31,9 +31,9 @@ from server.run_names import find_run
 if TYPE_CHECKING:
     import pandas as pd
 
+    from consilience.public_types import RunKeywords, Settings
     from consilience.python_data import Data, Rows
     from consilience.run_request import RunRequest
-    from consilience.settings_classes import RunKeywords, Settings
 
 Engine = Literal["local", "flower"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from common.csv_text import unescape
 from common.value_ranges import Value
@@ -18,15 +18,15 @@ from consilience.errors import plain_errors
 from consilience.python_data import table_of_rows
 from server.report.data import ResultsError
 from server.report.headline import answer
-from server.report.verdict import Verdict, verdict
+from server.report.verdict import verdict
 from server.results import load
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from consilience.public_types import Report, Verdict
     from consilience.python_data import Rows
-    from server.report.data import Report
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Run:
     @property
     def report(self) -> Report:
         """The content of ``report.json``."""
-        return self._report
+        return cast("Report", self._report)
 
     @property
     def answer(self) -> str:
@@ -73,7 +73,7 @@ class Run:
     @cached_property
     def verdict(self) -> Verdict:
         """Verdict of the run's own numbers on joining: ``decision`` and ``reason``."""
-        return verdict(self._report)
+        return cast("Verdict", verdict(self._report))
 
     @property
     def metrics(self) -> dict[str, float]:

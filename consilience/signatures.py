@@ -1,4 +1,4 @@
-"""The stub `settings_classes.pyi`: types of the settings for a type checker, written from their declarations.
+"""The stub `public_types.pyi`: types of settings, results and errors for a type checker, written from declarations.
 
 A type checker of a user's script finds only the package `consilience`: the app's packages have common names, so a wheel
 hides them in a folder, and a checkout does not offer them either. ``make keys`` writes the stub.
@@ -7,27 +7,32 @@ hides them in a folder, and a checkout does not offer them either. ``make keys``
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import typing
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import consilience
 from clients.data.preparation import SEPARATORS
 from common.settings import Settings
 from protocols import registry
 from protocols.settings import RunSettings, public_name
+from server.report.data import Report
+from server.report.verdict import Decision, Verdict, Way
 
-STUB = Path(__file__).with_name("settings_classes.pyi")
+STUB = Path(__file__).with_name("public_types.pyi")
 
 _NAMED = frozenset({"scenario", "seed", "output_dir", "resume_from", "protocol", "data", "target", "labels", "test"})
 """Keys of every run that are arguments of `consilience.run`, or that it does not take."""
-_HEADER = '''"""What a type checker knows of the settings. Written by make keys (consilience/signatures.py)."""
+_HEADER = '''"""What a type checker knows. Written by make keys (consilience/signatures.py)."""
 
 # fmt: off
 # ruff: noqa: E501
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from common.settings import Settings as _Declared
 from consilience.finished_run import Run
@@ -36,6 +41,7 @@ Text = str | float | Sequence[str] | PathLike[str]
 
 class Settings(_Declared): ...
 '''
+_ERRORS = ("Setting", "Config", "Checkpoint", "Data", "Fusion", "Results", "Scenario")
 _TYPES = {bool: "bool", int: "int", float: "float", str: "Text"}
 
 
@@ -58,7 +64,22 @@ def stub() -> str:
     lines += [
         f"    {name}: {special.get(name, _written(kind))}" for name, kind in _fields(RunSettings) if name not in _NAMED
     ]
+    lines += ["", f"Decision = {_read(Decision)}"]
+    for result in (Way, Verdict, Report):
+        lines += ["", *_class(result)]
+    errors = [getattr(consilience, f"{name}Error") for name in _ERRORS]
+    lines += ["", *(f"class {each.__name__}({each.__base__.__name__}): ..." for each in errors)]
     return "\n".join(lines) + "\n"
+
+
+def _class(cls: type[Any]) -> list[str]:
+    """Return a class of results: its fields and methods."""
+    methods = [(name, inspect.signature(each)) for name, each in vars(cls).items() if inspect.isfunction(each)]
+    return [
+        f"class {cls.__name__}:",
+        *(f"    {each.name}: {each.type}" for each in dataclasses.fields(cls)),
+        *(f"    def {name}{signature}: ..." for name, signature in methods if not name.startswith("_")),
+    ]
 
 
 def _fields(cls: type[Settings]) -> Iterator[tuple[str, object]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from clients.data.inspection import cautions, warnings_about
-from clients.data.preparation import prepare
+from clients.data.preparation import empty_columns, prepare
 from clients.data.source import read_source
 from clients.data.table import DataError
 
@@ -18,6 +18,8 @@ class Advice(NamedTuple):
     ----------
     prepared : list of str
         Steps of the preparation, with counts.
+    empty : list of str
+        As of `PreparedTable`.
     warnings : list of str
         Sentences on the table before preparation.
     cautions : list of str
@@ -25,6 +27,7 @@ class Advice(NamedTuple):
     """
 
     prepared: list[str]
+    empty: list[str]
     warnings: list[str]
     cautions: list[str]
 
@@ -39,13 +42,15 @@ def advice_of(config: Mapping[str, object]) -> Advice:
     """
     try:
         table = read_source(config)
-        return Advice(prepare(table, config).notes, warnings_about(table, config), cautions(table, config))
+        done = prepare(table, config)
+        return Advice(done.notes, done.empty, warnings_about(table, config), cautions(table, config))
     except DataError:  # the protocol's own lines say what is wrong
-        return Advice([], [], [])
+        return Advice([], [], [], [])
 
 
 def advice_lines(config: Mapping[str, object]) -> list[str]:
     """Return the advice as lines of `consilience check`; empty without advice."""
-    prepared, warnings, _ = advice_of(config)
-    lines = ["", "Prepared at this site", *(f"  {note}" for note in prepared)] if prepared else []
+    prepared, empty, warnings, _ = advice_of(config)
+    done = [*prepared, *empty_columns(empty)]
+    lines = ["", "Prepared at this site", *(f"  {note}" for note in done)] if done else []
     return [*lines, "", "Look at", *(f"  {warning}" for warning in warnings)] if warnings else lines

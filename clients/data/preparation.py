@@ -60,10 +60,13 @@ class PreparedTable:
         The prepared table; `Table.lines` still has the lines of the source.
     notes : list of str
         Steps of the preparation, with counts, for the site's own log.
+    empty : list of str
+        Columns of categories that are 0 in all rows: another site may have the value.
     """
 
     table: Table
     notes: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
 
 
 def is_wanted(config: Mapping[str, object], *keys: str) -> bool:
@@ -126,11 +129,25 @@ def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -
         table = _read_numbers(table, config, {each.column for each in categories}, notes)
     empty = {name: _is_missing(cells) for name, cells in table.columns.items()}
     table = _indicated(table, config, empty)
+    before = table.columns.keys()
     for category in categories:
         table = _encoded(table, category, notes)
+    zero = [name for name in table.columns if name not in before and not table.columns[name].any()]
     if whole and way != "refuse":
         table = _complete(table, config, way, notes)
-    return PreparedTable(table, notes)
+    return PreparedTable(table, notes, [name for name in zero if not name.endswith(f"={REST}")])
+
+
+def empty_columns(names: Sequence[str], who: str = "no row") -> list[str]:
+    """Return a line on columns of categories that are 0 in all rows; none without such a column.
+
+    Examples
+    --------
+    >>> empty_columns(["sex=male"])
+    ["no row has 'sex=male', which categories names: the column is 0"]
+    """
+    are = "the column is" if len(names) == 1 else "the columns are"
+    return [f"{who} has {quote(names)}, which categories names: {are} 0"] if names else []
 
 
 def prepare_new_rows(table: Table, config: Mapping[str, object], medians: Mapping[str, float]) -> Table:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, overload
 
 from clients.data.files import read_table
-from clients.data.preparation import KEYS_OF_NUMBERS, is_wanted, prepare, prepare_new_rows
+from clients.data.preparation import KEYS_OF_NUMBERS, empty_columns, is_wanted, prepare, prepare_new_rows
 from clients.data.table import Code, DataError, Table, check_rows, frame_columns, make_table, setting
 from common.data_places import is_function, is_query
 from protocols.prediction import predicts_new_rows
@@ -139,7 +139,7 @@ def _prepared(table: Table, config: Mapping[str, object]) -> Table:
         return prepare_new_rows(table, config, {})
     done = prepare(table, config)
     if not is_simulated(config):  # the report has those of simulated sites
-        for note in done.notes:
+        for note in (*done.notes, *empty_columns(done.empty)):
             logger.info("%s: %s", table.source, note)
     return done.table
 

@@ -213,7 +213,7 @@ class Seals:
             raise SiteFault(Fault.MALFORMED_ASK, f"there is no key of {name!r}")
         return self.peers[name]
 
-    def close(self, payload: Payload, receiver: str) -> Body:
+    def close(self, payload: Payload, receiver: str) -> UInt8[np.ndarray, "bytes"]:
         """Seal a payload for one site, which opens it in the next round."""
         context = self._context(self.site.name, receiver, self.site.round)
         try:
@@ -224,7 +224,7 @@ class Seals:
             raise SiteFault(Fault.BROKEN_SEAL, f"{receiver}: {error}") from error
         return np.frombuffer(body, np.uint8)
 
-    def open(self, body: Body, sender: str, *allowed: type[Payload]) -> Payload:
+    def open(self, body: UInt8[np.ndarray, "bytes"], sender: str, *allowed: type[Payload]) -> Payload:
         """Open a payload of one of these classes that another site sealed for this one in the round before."""
         context = self._context(sender, self.site.name, self.site.round - 1)
         try:

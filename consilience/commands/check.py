@@ -1,8 +1,10 @@
 """``consilience check``: a site's data, before anything is sent."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +15,9 @@ from consilience.assignments import parse
 from consilience.commands import terminal
 from consilience.data_check import site_lines
 from protocols import registry
+
+if TYPE_CHECKING:
+    from clients.policy import Policy
 
 
 def check(
@@ -64,11 +69,20 @@ def _is_of_several(data: str) -> bool:
 
 def _site_lines(protocol: str, config: Mapping[str, Any], policy: Path | None) -> list[str]:
     """Return the check of a site's data, and the refusals of its policy and budget."""
-    lines = site_lines(protocol, config)
-    if policy is not None:
+    from clients.consents import with_floors
+    from clients.data.source import without_notes
+    from clients.policy import Policy, PolicyError
+
+    try:
+        own = None if policy is None else Policy.read(policy.expanduser())
+    except PolicyError as error:
+        terminal.fail(str(error))
+    if own is None:
+        return [*site_lines(protocol, config), *_budget_lines(Policy(), config)]
+    with without_notes():  # the lines have them
         shard = registry.room(protocol, "shard").open_shard(config)
-        lines += ["", *_policy_lines(policy, protocol, shard, config)]
-    return [*lines, *_budget_lines(policy, config)]
+    lines = site_lines(protocol, with_floors(config, own, protocol))
+    return [*lines, "", *_policy_lines(own, protocol, shard, config), *_budget_lines(own, config)]
 
 
 def _check_together(protocol: str, config: Mapping[str, Any], policy: Path | None) -> None:
@@ -98,30 +112,24 @@ def _check_together(protocol: str, config: Mapping[str, Any], policy: Path | Non
     typer.echo(f"together: the files of {len(sites.names)} sites fit each other")
 
 
-def _budget_lines(file: Path | None, config: Mapping[str, Any]) -> list[str]:
+def _budget_lines(policy: Policy, config: Mapping[str, Any]) -> list[str]:
     """Return the lines on the data's budget; none without a directory for it."""
     from clients.budget import Budget, budget_lines
-    from clients.policy import Policy
     from protocols.wire.faults import SiteFault
 
     if not config.get("site-output-dir"):
         return []
-    limits = (Policy() if file is None else Policy.read(file.expanduser())).budget
     try:
-        account = Budget(Path(str(config["site-output-dir"])).expanduser(), config, limits, 0).account()
+        account = Budget(Path(str(config["site-output-dir"])).expanduser(), config, policy.budget, 0).account()
     except SiteFault as error:
         terminal.fail(str(error))
-    return ["", "What this site has answered about these data, over all runs", *budget_lines(account, limits)]
+    return ["", "What this site has answered about these data, over all runs", *budget_lines(account, policy.budget)]
 
 
-def _policy_lines(file: Path, protocol: str, shard: Any, config: Mapping[str, Any]) -> list[str]:
+def _policy_lines(policy: Policy, protocol: str, shard: Any, config: Mapping[str, Any]) -> list[str]:
     """Return the policy's refusals of the protocol's asks, given the site's shard."""
-    from clients.policy import Policy, PolicyError, check_lines
+    from clients.policy import check_lines
     from clients.shards import persons_or_rows
     from protocols.wire.message import asks_of
 
-    try:
-        n_rows = persons_or_rows(shard)
-        return check_lines(Policy.read(file.expanduser()), asks_of(protocol), n_rows, int(config.get("min-rows", 0)))
-    except PolicyError as error:
-        terminal.fail(str(error))
+    return check_lines(policy, asks_of(protocol), persons_or_rows(shard), int(config.get("min-rows", 0)))

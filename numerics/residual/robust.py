@@ -20,8 +20,8 @@ _STANDARD_ERRORS = 4.0
 def raises_error(with_it: Float64[np.ndarray, "m"], without: Float64[np.ndarray, "m"]) -> bool:
     """Return whether something raises the mean squared error, by more than 30 % and more than chance.
 
-    A run asks this of every agent in every iteration: of 24 runs of honest sites, 5 % and two
-    standard errors left one out in 3.
+    A run asks this of every agent in every iteration. So 5 % and two standard errors left honest agents out by chance,
+    and an honest boosting with 65 validation rows reached 38 % and three.
 
     Parameters
     ----------

@@ -196,8 +196,8 @@ class Errors(Payload):
         Whether the combination's prediction is finite for every row.
     deviations : ndarray
         Standard error of the difference to the error of ``personal``, or else of ``cluster``, or else of ``alone``:
-        the first one that is finite, which is what the learner should use unless its rows refute it. From the
-        differences row by row; 0 where `finite` is False. By it the center says whether to join.
+        the first one that is finite, the learner's default unless its rows refute it. Computed from the differences
+        row by row; 0 where `finite` is False. The center uses it to decide whether to recommend the combination.
     noise : float
         As in `Losses`, for each error.
     scores : ndarray

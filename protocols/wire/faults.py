@@ -132,8 +132,8 @@ _MESSAGES = {
     ),
     Fault.OUTPUT_NOT_WRITTEN: "it could not write its own output file (disk full, or no permission?)",
     Fault.BROKEN_SEAL: (
-        "a sealed message for it could not be opened; do all sites have the same align-key-file, and is nobody "
-        "changing messages?"
+        "a sealed message for it could not be opened: sites have different align-key-files, or the message was changed "
+        "on its way"
     ),
     Fault.NO_SAVED_MODEL: (
         "it has kept no model of the run that is to predict; did it take part in that run, with the same "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Final, Literal
 
 from server.report.data import Arrays, Report, json_value
 from server.report.formatting import counted, listed
@@ -20,7 +20,11 @@ SMALL = 0.05
 LARGE = 2.0
 """Ratio of two errors from which on a difference without a standard error counts."""
 
-JOIN, DO_NOT_JOIN, TOO_FEW, UNDECIDED = "join", "do not join", "too few rows", "undecided"
+Decision = Literal["join", "do not join", "too few rows", "undecided"]
+JOIN: Final = "join"
+DO_NOT_JOIN: Final = "do not join"
+TOO_FEW: Final = "too few rows"
+UNDECIDED: Final = "undecided"
 _BETTER, _NO_GAIN, _OPEN, _UNKNOWN = "better", "no gain", "open", "unknown"
 
 
@@ -85,7 +89,7 @@ class Verdict:
     Join. The error is 40 % less than alone.
     """
 
-    decision: str
+    decision: Decision
     words: str
     reason: str
     use: str = ""
@@ -107,8 +111,13 @@ def verdict(report: Report) -> Verdict:
 
     Examples
     --------
-    >>> print(verdict(Report(scenario="s", protocol="p", seed=0, sites=["a"], rounds=1, seconds=1.0, metrics={})))
+    >>> report = Report(scenario="s", protocol="p", seed=0, sites=["a", "b"], rounds=1, seconds=1.0, metrics={})
+    >>> print(verdict(report))
     Undecided. The protocol has no alternative to compare with.
+    >>> report.sites.pop()
+    'b'
+    >>> print(verdict(report))
+    Undecided. The run has one site: there is nobody to join.
     """
     if not report.verdict:
         return judge(report, {})
@@ -139,13 +148,17 @@ def judge(report: Report, arrays: Arrays, cautions: Sequence[str] = ()) -> Verdi
     """
     chosen = chosen_answer(report)
     warnings = (*report_of(report.protocol).warnings(report.metrics, arrays), *_of_sites(report), *cautions)
+    if len(report.sites) == 1:
+        others = "No other site answered" if report.missing else "The run has one site"
+        reason = f"{others}: there is nobody to join."
+        return Verdict(UNDECIDED, _words(UNDECIDED), reason, warnings=warnings)
     if chosen is None or (label_columns(report) and len(report.table) > 1):
         return Verdict(UNDECIDED, _words(UNDECIDED), _nothing_to_compare(report, chosen), warnings=warnings)
     ways = _ways(report, chosen)
     known = meaning(report.protocol, chosen.metric)
     measure = known.words.partition(" (")[0] if known else chosen.metric
 
-    def verdict(decision: str, reason: str, use: str = "", more: int = 0, unit: str = "") -> Verdict:
+    def verdict(decision: Decision, reason: str, use: str = "", more: int = 0, unit: str = "") -> Verdict:
         return Verdict(decision, _words(decision, use, more, unit), reason, use, more, measure, ways, warnings)
 
     if useless := _no_better_than_nothing(report, chosen.metric):
@@ -167,7 +180,7 @@ def judge(report: Report, arrays: Arrays, cautions: Sequence[str] = ()) -> Verdi
     return verdict(JOIN, _reason(report, chosen, rivals))
 
 
-def _words(decision: str, use: str = "", more: int = 0, unit: str = "") -> str:
+def _words(decision: Decision, use: str = "", more: int = 0, unit: str = "") -> str:
     """Return a decision as a sentence.
 
     Examples

@@ -169,7 +169,7 @@ class EM:
             self.shared.begin(self.mix, sweeps, accepted=accepted)
         for number in range(1, sweeps + 1):
             moving = self.shared.asks(first=number == 1) if self.shared else {}
-            asks = self._asks(step, moving) if number == 1 else dict(moving)
+            asks: dict[str, Payload | tuple[Payload, ...]] = self._asks(step, moving) if number == 1 else {**moving}
             answers = yield from self._sweep(asks, moving, measure, last=number == sweeps)
             if number == 1:
                 self._keep_statistics(answers)

@@ -32,7 +32,7 @@ def test_it_holds_one_package_with_the_app_inside(wheel: Path) -> None:
 
 
 def test_it_holds_all_modules_of_the_app_and_nothing_else(wheel: Path) -> None:
-    expected = {"consilience/py.typed", "consilience/settings_classes.pyi"} | {
+    expected = {"consilience/py.typed", "consilience/public_types.pyi"} | {
         f"consilience/{path.relative_to(ROOT / 'consilience')}" for path in (ROOT / "consilience").rglob("*.py")
     }
     for name in PACKAGES:

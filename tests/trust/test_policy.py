@@ -431,6 +431,25 @@ def test_check_counts_rows_as_the_site_does(tmp_path: Path, least: str, policy: 
     assert ("every ask: there are 4 rows, and min-rows is 5" in result.stdout) is told
 
 
+@pytest.mark.parametrize(
+    ("protocol", "keys", "told"),
+    [
+        ("coreset", {"sensitive": "sex"}, "A point is the mean of 20 or more"),
+        ("sec", {"target": "y"}, "(20 rows or more in a leaf)"),
+    ],
+)
+def test_check_shows_numbers_of_rows_as_the_policy_raises_them(
+    tmp_path: Path, protocol: str, keys: dict[str, str], told: str
+) -> None:
+    rng = np.random.default_rng(0)
+    rows = {"a": rng.normal(size=60), "y": rng.normal(size=60), "sex": np.tile(["f", "m"], 30)}
+    pd.DataFrame(rows).to_csv(tmp_path / "rows.csv", index=False)
+    own = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
+    arguments = ["check", str(tmp_path / "rows.csv"), "--protocol", protocol, *own]
+    assert told not in CliRunner().invoke(app, arguments).stdout
+    assert told in CliRunner().invoke(app, [*arguments, "--policy", str(write(tmp_path, "min-rows = 20"))]).stdout
+
+
 # -- the page ---------------------------------------------------------------------------------------------------------
 
 

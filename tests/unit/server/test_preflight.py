@@ -266,6 +266,9 @@ def test_what_is_not_used_is_said_before_the_run(world: SimpleNamespace) -> None
     unused = "not used, since they hold no numbers: {} (categories makes numbers of texts; features names truth values)"
     assert preflight(good).notes == (unused.format("'patient', 'sex'"),)
     assert preflight({**good, "id": "patient", "categories": "sex=F|M"}).notes == ()
+    nobody = preflight({**good, "id": "patient", "categories": "sex=F|M|male"})
+    assert nobody.notes == ("no site has 'sex=male', which categories names: the column is 0",)
+    assert nobody.prepared == nobody.notes, "the report says it, too"
     assert preflight({**good, "features": "age iron"}).notes == ()
     labels = {"protocol": "bc3e", "data": world.good, "truth": "sex", "ordinal": "sex=F<M"}
     assert preflight(labels).notes == ()

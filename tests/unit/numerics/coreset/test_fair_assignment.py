@@ -424,6 +424,11 @@ def test_whole_targets_are_close_and_essentially_fair(seed: int, k: int, H: int,
     assert (np.abs(whole_targets(fair, bounds, totals) - fair) < 1).all()
 
 
+def test_whole_targets_are_the_nearest() -> None:
+    one = Bounds.of(np.ones(1), 1.0)
+    assert whole_targets(np.array([[2.9, 2.1, 5.0]]), one, np.array([10])).tolist() == [[3, 2, 5]]
+
+
 def test_whole_targets_of_two_equal_groups_are_balanced() -> None:
     rng = np.random.default_rng(0)
     totals = np.array([1001, 1001])

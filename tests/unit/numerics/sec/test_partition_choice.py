@@ -47,6 +47,19 @@ def test_the_bias_of_a_model_at_other_rows_is_without_both_variances() -> None:
     np.testing.assert_allclose(mixtures.distances, [[0.0, 0.35], [0.35, 0.0]], rtol=1e-12)
 
 
+def test_a_direction_that_is_unknown_counts_as_the_other() -> None:
+    def contrasts(*unknown: tuple[int, int]) -> np.ndarray:
+        losses = np.array([[0.8, 1.4], [1.4, 0.8]])
+        for place in unknown:
+            losses[place] = np.nan
+        two = np.ones(2)
+        return MixtureLosses(losses, two, 0.2 * two, 30 * two, two, np.zeros(2)).contrasts
+
+    assert contrasts()[0, 1] > 0
+    np.testing.assert_array_equal(contrasts((0, 1)), contrasts())
+    assert np.isnan(contrasts((0, 1), (1, 0))[0, 1])
+
+
 def choose(mixtures: MixtureLosses) -> np.ndarray:
     candidates = []
     for v in (dissimilarity(mixtures.losses, mixtures.errors), mixtures.contrasts):

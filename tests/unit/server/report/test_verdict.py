@@ -72,6 +72,14 @@ def test_no_run_advises_what_its_own_test_rows_refute(difference: float, error: 
     assert found.use == ("the best site's own columns" if decision == DO_NOT_JOIN else "")
 
 
+def test_one_site_has_nobody_to_join_whatever_its_numbers() -> None:
+    alone = replace(report("sec", mse_cluster=1.0, mse_alone=9.0), sites=["a"])
+    assert str(verdict(alone)) == "Undecided. The run has one site: there is nobody to join."
+    left = replace(alone, missing={"b": ["round 1: it did not answer in time"]})
+    assert verdict(left).decision == UNDECIDED
+    assert verdict(left).reason == "No other site answered: there is nobody to join."
+
+
 def test_with_as_many_rows_as_it_asks_for_it_decides() -> None:
     """The standard error falls with the root of the number of rows; what is seen stays."""
     for difference in (-0.08, -0.02, 0.04):

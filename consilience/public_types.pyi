@@ -1,11 +1,11 @@
-"""What a type checker knows of the settings. Written by make keys (consilience/signatures.py)."""
+"""What a type checker knows. Written by make keys (consilience/signatures.py)."""
 
 # fmt: off
 # ruff: noqa: E501
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from common.settings import Settings as _Declared
 from consilience.finished_run import Run
@@ -294,3 +294,61 @@ class RunKeywords(TypedDict, total=False):
     clusters: Text
     truth: Text
     align_key_file: Text
+
+Decision = Literal["join", "do not join", "too few rows", "undecided"]
+
+class Way:
+    metric: str
+    kind: str
+    words: str
+    value: float
+    gain: float | None
+    error: float | None
+    n: int
+    state: str
+
+class Verdict:
+    decision: Decision
+    words: str
+    reason: str
+    use: str
+    more: int
+    measure: str
+    ways: tuple[Way, ...]
+    warnings: tuple[str, ...]
+    def as_data(self) -> 'dict[str, Any]': ...
+
+class Report:
+    schema: int
+    scenario: str
+    protocol: str
+    seed: int
+    sites: list[str]
+    rounds: int
+    seconds: float
+    metrics: dict[str, float]
+    published: dict[str, float]
+    table: list[dict[str, Any]]
+    ledger: dict[str, Any]
+    versions: dict[str, str]
+    missing: dict[str, list[str]]
+    notes: list[str]
+    config: dict[str, Any]
+    command: str
+    convergence: list[dict[str, Any]]
+    session: str
+    overview: dict[str, str]
+    differences: dict[str, dict[str, float]]
+    shorthand: str
+    influence: dict[str, Any]
+    verdict: dict[str, Any]
+    figures: list[dict[str, str]]
+    def to_json(self) -> 'str': ...
+
+class SettingError(ValueError): ...
+class ConfigError(SettingError): ...
+class CheckpointError(ValueError): ...
+class DataError(ValueError): ...
+class FusionError(RuntimeError): ...
+class ResultsError(ValueError): ...
+class ScenarioError(ValueError): ...
