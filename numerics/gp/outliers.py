@@ -49,7 +49,9 @@ def gains_without(
     """
     units = units_of(moments_of(x[usual], y[usual]))
     x, y = units.inputs(x), units.outputs(y)
-    return _errors(kernel, x, y, np.ones(len(y), bool), person) - _errors(kernel, x, y, usual, person)
+    gains: Float64[np.ndarray, "n"] = _errors(kernel, x, y, np.ones(len(y), bool), person)
+    gains -= _errors(kernel, x, y, usual, person)
+    return gains
 
 
 def _errors(
