@@ -265,13 +265,27 @@ def test_site_with_a_single_model_refuses(tmp_path: Path) -> None:
 
 
 def test_run_configuration_cannot_consent_for_a_site(tmp_path: Path) -> None:
-    settings = config(tmp_path, bc3e__distribution="column", bc3e__allow_single_model=True, **QUICK)
-    nodes = [{**node, "site": f"clinic-{place}"} for place, node in enumerate(node_configs(9))]
+    own = {"protocol": "bc3e", "bc3e.distribution": "column", "bc3e.allow-single-model": True, **QUICK}
+    settings = config(tmp_path, **own)
+    nodes = [{**node, "site": f"clinic-{place}"} for place, node in enumerate(single_models(tmp_path, 9))]
     with pytest.raises(FusionError, match="clinic-0, clinic-1, clinic-2 and 6 more: it holds a single model"):
         run(settings, nodes)
     willing = [{**node, "allow-single-model": place < 5} for place, node in enumerate(nodes)]
     report = load(run(settings, willing))[0]
     assert sorted(report.missing) == [f"clinic-{place}" for place in range(5, 9)]
+
+
+def single_models(folder: Path, n: int) -> list[dict[str, Value]]:
+    """Node configurations of sites with one model each, of the same 40 cases: a clustering, and classifiers."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 40)
+    for place in range(n):
+        label = truth if place == 0 else np.where(rng.random(40) < 0.2, 1 - truth, truth)
+        column = "cluster_x" if place == 0 else f"class_{place}"
+        pd.DataFrame({"case": [f"case-{i}" for i in range(40)], column: label}).to_csv(
+            folder / f"{place}.csv", index=False
+        )
+    return [{"data": str(folder / f"{place}.csv"), "id": "case"} for place in range(n)]
 
 
 def test_site_keys_in_a_run_configuration_mean_nothing(tmp_path: Path) -> None:
