@@ -102,7 +102,8 @@ def survey(ask: Survey, site: Site) -> Moments:
         outliers = np.zeros(2)
         if ask.fit and len(rows.classes) != 1:
             theta, information = best_fit_of(ask.kernel, in_own_units(rows).part)
-            outliers = outliers if ask.robust else gain_without_outliers(ask.kernel, site)
+            if not ask.robust:
+                outliers = gain_without_outliers(ask.kernel, site)
     return Moments(
         features=rows.features,
         counts=moments.counts,

@@ -1,6 +1,6 @@
-"""Files of messages: a ZIP archive, not compressed, of what JSON can say of them and of all bytes one after the other.
+"""Files of messages. A file is an uncompressed ZIP archive of two members: a JSON description, and all bytes in order.
 
-An archive of a member for every array, as NumPy writes it, takes ten times as long for the many small ones of a round.
+NumPy's archives have a member for every array, and take ten times as long for the many small arrays of a round.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def write_records(path: Path, about: Any, contents: Sequence[RecordDict], *, dur
     about : Any
         A value that JSON can hold.
     contents : Sequence[RecordDict]
-        Any records, also such as a check would refuse: a replayed answer must be refused as it was the first time.
+        Any records, also invalid ones: a replay must refuse the answers that were refused the first time.
     durable : bool
         Whether to wait until the file is on the disk.
 
@@ -54,9 +54,9 @@ def write_records(path: Path, about: Any, contents: Sequence[RecordDict], *, dur
 
 
 def read_records(path: Path) -> tuple[Any, list[RecordDict]]:
-    """Return what `write_records` has written: the value about the messages, and their records.
+    """Return the value about the messages, and their records, of a file of `write_records`.
 
-    A damaged file raises what `zipfile`, `json` and Flower raise, or a `ValueError`.
+    A damaged file raises an error of `zipfile`, `json` or Flower, or a `ValueError`.
     """
     with zipfile.ZipFile(path) as archive:
         about, described = json.loads(archive.read(_ABOUT))
