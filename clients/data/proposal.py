@@ -10,7 +10,7 @@ import numpy as np
 
 from clients.data.cells import numbers_of, text_of
 from clients.data.inspection import misleading, person_column, suggested_categories
-from clients.data.preparation import Category, categories_of, prepare
+from clients.data.preparation import Category, categories_of, categories_text, prepare
 from clients.data.table import DataError, Table, quote
 
 Tables = Mapping[str, Table]
@@ -112,8 +112,8 @@ def cleaning(tables: Tables, columns: Iterable[str], roles: Mapping[str, str]) -
         settings["categories"] = categories
     if any(has_gaps(part, roles) for part in parts):
         settings["missing"] = "impute"
+    left_out = _misleading_columns(parts, roles, settings)
     done = [prepare(part, {**roles, **settings}, whole=False).table for part in parts]
-    left_out = {name: why for part in done for name, why in misleading(part, roles).items()}
     taken = set(roles.values())
     values = [part.columns for part in done]
     for name in done[0].columns:
@@ -132,6 +132,27 @@ def cleaning(tables: Tables, columns: Iterable[str], roles: Mapping[str, str]) -
         else:
             settings["features"] = " ".join(_patterns(used, categories_of(settings)))
     return settings, left_out
+
+
+def _misleading_columns(parts: Sequence[Table], roles: Mapping[str, str], settings: dict[str, str]) -> dict[str, str]:
+    """Return reasons by column that a model should not learn from; such categories are taken out of the settings."""
+    read = {key: value for key, value in settings.items() if key != "categories"}
+    numbers = [prepare(part, {**roles, **read}, whole=False).table for part in parts]
+    left_out = {name: why for part in numbers for name, why in misleading(part, {**roles, **settings}).items()}
+    kept = []
+    for category in categories_of(settings):
+        telling = [value for value in category.values if f"{category.column}={value}" in left_out]
+        if not telling:
+            kept.append(category)
+            continue
+        left_out[category.column] = f"tells the target: {quote(telling)} is nearly the same"
+        for value in telling:
+            del left_out[f"{category.column}={value}"]
+    if "categories" in settings:
+        settings["categories"] = categories_text(kept)
+        if not kept:
+            del settings["categories"]
+    return left_out
 
 
 def _patterns(names: Sequence[str], categories: Sequence[Category]) -> list[str]:
