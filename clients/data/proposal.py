@@ -127,10 +127,7 @@ def cleaning(tables: Tables, columns: Iterable[str], roles: Mapping[str, str]) -
             left_out[name] = "is empty at a site"
     if left_out:
         used = [name for name in done[0].columns if name not in left_out and name not in taken]
-        if any(re.search(r"[,\s]", name) for name in used):
-            settings.pop("features", None)
-        else:
-            settings["features"] = " ".join(_patterns(used, categories_of(settings)))
+        settings["features"] = " ".join(_patterns(used, categories_of(settings)))
     return settings, left_out
 
 
@@ -139,26 +136,26 @@ def _misleading_columns(parts: Sequence[Table], roles: Mapping[str, str], settin
     read = {key: value for key, value in settings.items() if key != "categories"}
     numbers = [prepare(part, {**roles, **read}, whole=False).table for part in parts]
     left_out = {name: why for part in numbers for name, why in misleading(part, {**roles, **settings}).items()}
-    kept = []
+    others = []
     for category in categories_of(settings):
         telling = [value for value in category.values if f"{category.column}={value}" in left_out]
         if not telling:
-            kept.append(category)
+            others.append(category)
             continue
         left_out[category.column] = f"tells the target: {quote(telling)} is nearly the same"
         for value in telling:
             del left_out[f"{category.column}={value}"]
     if "categories" in settings:
-        settings["categories"] = categories_text(kept)
-        if not kept:
+        settings["categories"] = categories_text(others)
+        if not others:
             del settings["categories"]
     return left_out
 
 
 def _patterns(names: Sequence[str], categories: Sequence[Category]) -> list[str]:
-    """Return columns as the key ``features`` names them: those of a category by a glob."""
+    """Return columns as the key ``features`` names them: those of a category, and blanks and commas, by a glob."""
     of_category = {f"{each.column}={value}": f"{each.column}=*" for each in categories for value in each.values}
-    return list(dict.fromkeys(of_category.get(name, name) for name in names))
+    return [re.sub(r"[,\s\[\]]", "?", name) for name in dict.fromkeys(of_category.get(name, name) for name in names)]
 
 
 def has_gaps(table: Table, roles: Mapping[str, str]) -> bool:

@@ -104,7 +104,8 @@ def test_a_value_of_a_category_that_tells_the_outcome(wards: Path) -> None:
     for path in wards.iterdir():
         rows = pd.read_csv(path, sep=None, engine="python")
         rows["y"] = (rows["y"] > rows["y"].median()).astype(int)
-        rows["discharge"] = np.where(rows["y"] == 1, "deceased", np.where(rows["dose"].isna(), "home", "rehab"))
+        rows = rows.rename(columns={"dose": "daily dose, mg"})
+        rows["discharge"] = np.where(rows["y"] == 1, "deceased", np.where(rows["sex"] == "f", "home", "rehab"))
         rows["age"] = rows["age"].where(rows.index % 2 == 0, rows["age"].str.removesuffix(" y"))
         rows["sex"] = rows["sex"].where(rows.index % 3 == 0, rows["sex"].str.upper())
         rows.to_csv(path, index=False)
@@ -115,6 +116,8 @@ def test_a_value_of_a_category_that_tells_the_outcome(wards: Path) -> None:
     assert "discharge" not in trial.settings["categories"] + trial.settings["features"]
     assert trial.settings["features"].startswith("age ")  # a number, whose unit some cells lack
     settings = {"protocol": trial.protocol, "data": str(wards), **trial.settings}
+    assert not preflight(settings).cautions
+    assert "daily?dose??mg" in trial.settings["features"]
     named = {**settings, "categories": "discharge=deceased|home|rehab", "features": "age discharge=*"}
     assert any("'discharge=deceased' is nearly a copy" in each for each in preflight(named).cautions)
     assert not any("nearly a copy" in each for each in preflight({**named, "features": "age discharge=home"}).cautions)
