@@ -50,7 +50,6 @@ from protocols.gp.payloads import (
     MOST_HIDDEN,
     MOST_LANDMARKS,
     MOST_SHARED,
-    MOST_TRIED,
     NO_VALUE,
     Calibrate,
     CandidateAsk,
@@ -75,7 +74,7 @@ from protocols.gp.payloads import (
     Train,
     Validate,
 )
-from protocols.gp.settings import FEWEST_NEAREST, MOST_NEAREST, Consents
+from protocols.gp.settings import FEWEST_NEAREST, MOST_NEAREST, MOST_TRIED, Consents
 from protocols.wire.faults import Fault, SiteFault
 
 logger = logging.getLogger("flwr")

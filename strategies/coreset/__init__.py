@@ -17,7 +17,6 @@ from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import (
     LARGEST,
     LARGEST_SUM,
-    MOST_PRICED,
     MOST_ROWS,
     Assign,
     CostsAlone,
@@ -183,20 +182,6 @@ class Coreset(FusionStrategy):
 def from_config(config: Mapping[str, Any], **common: Any) -> Coreset:
     """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
     settings = Settings.of(config)
-    if settings.algorithm.endswith("cklv") and (settings.balance < 1 or settings.overlapping or settings.bounds):
-        raise FusionError(
-            f"coreset.algorithm={settings.algorithm} pairs one row of each of two groups, so clusters are balanced"
-            " exactly: set coreset.balance=1 and no other bounds, or another algorithm"
-        )
-    if settings.assignment == "exact" and settings.k > MOST_PRICED:
-        raise FusionError(f"coreset.assignment=exact prices {MOST_PRICED} clusters at most, not {settings.k}")
-    if settings.masked and settings.assignment != "exact":
-        raise FusionError(
-            "secure-aggregation=true masks the sums of coreset.assignment=exact; without them sites send points, which"
-            " are no sums: set coreset.assignment=exact, or leave secure-aggregation out"
-        )
-    if config["protocol"] and common.get("repetitions", 1) > 1:
-        raise FusionError("a site summarizes its own rows once; leave repetitions out")
     return Coreset(settings=settings, **common)
 
 

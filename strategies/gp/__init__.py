@@ -33,7 +33,6 @@ from strategies.gp.alone import NOBODY, Alone, ask_alone
 from strategies.gp.calibration import residual_counts, sharpness
 from strategies.gp.checks import check_moments
 from strategies.gp.classes import refuse_keys_of_amounts, scored_arrays
-from strategies.gp.configuration import check_configuration
 from strategies.gp.disclosure import disclosed_inputs, shared_rows
 from strategies.gp.expert_count_curve import Sample, scores_by_expert_count
 from strategies.gp.expert_registry import ExpertRegistry
@@ -365,7 +364,6 @@ class GP(FusionStrategy):
 def from_config(config: Mapping[str, Any], **common: Any) -> GP:
     """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
     settings = Settings.of(config)
-    check_configuration(config, settings, common.get("repetitions", 1))
     target, id_column = str(config["target"]).strip(), str(config["id"]).strip()
     class_weight = str(config["class-weight"])
     return GP(settings=settings, target=target, id_column=id_column, class_weight=class_weight, **common)

@@ -19,7 +19,6 @@ from protocols.gp.payloads import (
     MOST_CANDIDATES,
     MOST_LANDMARKS,
     MOST_SHARED,
-    MOST_TRIED,
     NO_VALUE,
     Calibrate,
     Disclose,
@@ -39,7 +38,7 @@ from protocols.gp.payloads import (
     Train,
     Validate,
 )
-from protocols.gp.settings import Settings
+from protocols.gp.settings import MOST_TRIED, Settings
 from protocols.wire.faults import Fault
 from protocols.wire.payload import Payload, decode_array
 from server.results import load

@@ -173,6 +173,14 @@ the center's test rows lack an input: protocol=sec data={few} target=level
     the test file has no column of numbers 'iron', an input
 the points to predict at lack an input: protocol=gp data={few} target=level
     the file of query points has no column of numbers 'iron', an input
+all candidates hold rows: protocol=sec data={good} target=level sec.candidates=knn
+    configuration: all candidate methods (knn, svr) make models that hold rows
+a kernel that does not exist: protocol=gp data={good} target=level gp.kernel=matern25
+    gp.kernel must be empty (not set), or names of kernels (linear, matern12,
+settings that do not go together: protocol=gp data={good} target=level gp.gate-rounds=2
+    gp.gate-rounds is for gp.gate=dnn: leave it out
+settings of a scenario that do not go together: scenario=bc3e-wine bc3e.distribution=column secure-aggregation=true
+    secure-aggregation=true needs bc3e.distribution=row
 a candidate cannot predict the target: protocol=sec data={good} target=sex sec.candidates=ridge
     configuration: ridge predicts no classes; there are: rf,
 no site has class labels: protocol=bc3e data={good} classes=pred_*
