@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.coreset.fairness.apportionment import PointMasses
-from protocols.coreset.payloads import Compare, CostsAlone
+from protocols.coreset.payloads import LARGEST_SUM, Compare, CostsAlone
 from protocols.wire.payload import PayloadError
 from strategies.conversation import Check, Conversation
 from strategies.coreset.outcome import CoresetOutcome
@@ -77,11 +77,14 @@ def _check(outcome: CoresetOutcome) -> CheckOf:
             most = 4 * sum(float(costs[site][0, 1]) for site in sites)
             if not 0 <= answer.together <= most * (1 + _ROUNDING):
                 raise PayloadError(answer.title(), "together", "is not a cost of rows with these points")
+            # Squares of larger sums would overflow.
+            if not 0 <= answer.alone <= LARGEST_SUM:
+                raise PayloadError(answer.title(), "alone", f"expected a sum from 0 to {LARGEST_SUM:g}")
             gap, total = abs(answer.together - answer.alone), answer.together + answer.alone
             slack = _ROUNDING * total
             # Cauchy and Schwarz; no difference is larger than all sums together.
             least = max(0.0, gap - slack) ** 2 / answer.rows * (1 - _ROUNDING)
-            if answer.alone < 0 or not least <= answer.squares <= (total + slack) ** 2:
+            if not least <= answer.squares <= (total + slack) ** 2:
                 raise PayloadError(answer.title(), "squares", "do not fit the sums")
 
         return check

@@ -22,9 +22,10 @@ from server.report.data import Report
 from server.results import load
 from tests.process.processes import APP, BackgroundRun, descendants, start_deployed_run
 from tests.process.test_bc3e import assert_equal, results_of
+from tests.support.disks import disk, fill
 from tests.support.faults import FaultyGrid, no_ask, once
 from tests.support.grid import config
-from tests.support.runs import run_over
+from tests.support.runs import complete_results, run_over
 
 pytestmark = pytest.mark.slow
 
@@ -114,6 +115,34 @@ def test_a_supernode_and_the_superlink_are_killed_and_started_again(tmp_path: Pa
     assert report.missing == {KILLED: [f"round {lost}: its node failed (Flower error code 5)"]}
     assert f"{FORGETFUL} lost its memory, and rebuilt it from repeated asks in round {lost + 1}" in report.notes
     assert_equal(found, in_process(tmp_path, wards, lost))
+
+
+def test_disks_of_a_site_and_of_the_center_are_full(tmp_path: Path, wards: list[LocalSite]) -> None:
+    """The site sends nothing, and takes part again when there is room; the center leaves no half result."""
+    with disk(tmp_path / "home", 1024) as home, disk(tmp_path / "small", 16) as small:
+        first, *others = wards
+        full = LocalSite(first.name, first.data, {**first.settings, "site-output-dir": str(home)})
+        env = {"PYTHONPATH": str(tmp_path)}
+        with federation([full, *others], tmp_path / "wards", tls=True, node_env=env) as started:
+
+            def start(output: Path, log: str) -> BackgroundRun:
+                return start_deployed_run(APP, {**SETTINGS, "output-dir": str(output)}, started.env, tmp_path / log)
+
+            filler = fill(home)
+            runs = [start(tmp_path / "results", "log")]
+            try:
+                report: Report = load(results_of(runs[0].wait()))[0]
+                assert list(report.missing) == [full.name]
+                assert all(line.endswith("[output-not-written]") for line in report.missing[full.name]), report.missing
+                filler.unlink()
+                runs.append(start(small, "log-small"))
+                outcome = runs[1].wait()
+            finally:
+                for each in runs:
+                    each.end()
+        assert "No space left on device" in outcome.refused, outcome.log
+        assert full.name not in "".join(line for line in outcome.log.splitlines() if "output-not-written" in line)
+        assert complete_results(small) == []
 
 
 def lose_an_answer(run: BackgroundRun, started: LocalFederation, folder: Path) -> int:
