@@ -53,7 +53,12 @@ def _plain(error: Exception) -> Exception | None:
 
     if isinstance(error, LaunchError):
         return FusionError(str(error))
-    if isinstance(error, RequestError) or (isinstance(error, SettingError) and not isinstance(error, ConfigError)):
+    of_settings = isinstance(error, DataError) and error.code == "bad-configuration"
+    if (
+        of_settings
+        or isinstance(error, RequestError)
+        or (isinstance(error, SettingError) and not isinstance(error, ConfigError))
+    ):
         return ConfigError(str(error))
     if not isinstance(error, (ConfigError, *REFUSALS)):
         return None

@@ -20,6 +20,7 @@ from server.report.data import ResultsError
 from server.report.headline import answer
 from server.report.verdict import verdict
 from server.results import load
+from server.run_names import take_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -179,6 +180,7 @@ class Run:
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=".copy-") as copy:
                 shutil.copytree(self.path, Path(copy) / "results").rename(target)
+            take_number(target)
         except OSError as error:
             raise ResultsError(f"the results cannot be copied to {target}: {error.strerror or error}") from None
         return target

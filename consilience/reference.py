@@ -14,7 +14,6 @@ from protocols.settings import SiteSettings, run_keys, site_keys
 from protocols.wire.payload import Payload
 
 _REGION = re.compile(r"(<!-- begin: (keys|payloads) of (\w+), written by make keys -->\n).*?(<!-- end -->)", re.S)
-_FIELD = re.compile(r"^(\w[\w, ]*) : [^\n]*\n((?:    [^\n]*\n?)+)", re.M)
 _SITES_ONLY = "A site sets these in its own configuration only:"
 
 
@@ -44,18 +43,16 @@ def key_tables(protocol: str) -> str:
 
 
 def payload_table(protocol: str) -> str:
-    """Return the table of a protocol's payloads, in the order of their module, as Markdown."""
+    """Return the table of a protocol's payloads by name, as Markdown; what a field means is in its class."""
     room = registry.room(protocol, "payloads")
     package = f"protocols.{protocol}."
     declared = {each for each in vars(room).values() if inspect.isclass(each) and each.__module__.startswith(package)}
     lines = ["| payload | what it is | fields |", "| --- | --- | --- |"]
     for each in sorted((each for each in declared if issubclass(each, Payload)), key=lambda each: each.__name__):
-        text = inspect.cleandoc(each.__doc__ or "")
-        summary = _one_line(text.split("\n\n")[0])
-        fields = text.partition("Attributes\n----------\n")[2].partition("\n\nExamples")[0]
-        meanings = _FIELD.findall(f"{fields}\n")
-        listed = "; ".join(f"`{name}`: {_one_line(meaning).rstrip('.')}" for name, meaning in meanings)
-        lines.append(f"| `{each.__name__}` | {summary} | {listed or 'none'} |")
+        summary = _one_line(inspect.cleandoc(each.__doc__ or "").split("\n\n")[0])
+        listed = [f"`{name}`" for name in inspect.get_annotations(each)]
+        listed += [f"those of `{base.__name__}`" for base in each.__bases__ if base is not Payload]
+        lines.append(f"| `{each.__name__}` | {summary} | {', '.join(listed) or 'none'} |")
     return "\n".join(lines)
 
 

@@ -21,7 +21,7 @@ def unusable_input(columns: Mapping[str, Any], features: Sequence[str]) -> str:
     Examples
     --------
     >>> unusable_input({"depth": np.array([1.0, np.nan])}, ["depth"])
-    ": 'depth' is empty at point 2"
+    ": 'depth' is empty at point 2; fill it, or leave the point out"
     >>> unusable_input({"depth": np.array([1.0])}, ["depth", "east"])
     " has no column of numbers 'east', an input"
     """
@@ -29,5 +29,5 @@ def unusable_input(columns: Mapping[str, Any], features: Sequence[str]) -> str:
         if name not in columns or columns[name].dtype.kind not in "iuf":
             return f" has no column of numbers {name!r}, an input"
         for point in np.flatnonzero(np.isnan(columns[name]))[:1]:
-            return f": {name!r} is empty at point {point + 1}"
+            return f": {name!r} is empty at point {point + 1}; fill it, or leave the point out"
     return ""

@@ -5,7 +5,7 @@ The keys of a protocol stand in its own room (`protocols.registry`, ``settings``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal
@@ -50,6 +50,22 @@ class ProtocolSettings(Settings):
     def libraries(self) -> Mapping[str, str]:
         """Libraries of extras that such a run needs, each with its purpose at the center or a site."""
         return {}
+
+    def check_together(self, config: Mapping[str, Any], files: Collection[str]) -> None:
+        """Refuse settings that cannot be, or have no effect, together.
+
+        Parameters
+        ----------
+        config : Mapping
+            Run configuration of which these settings are a part.
+        files : collection of str
+            Keys of the fusion center's own files, such as ``test``.
+
+        Raises
+        ------
+        ConfigError
+            With the key, and what it needs.
+        """
 
 
 def public_name(protocol: str) -> str:

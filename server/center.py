@@ -51,7 +51,7 @@ def build(plan: RunPlan, checkpoint: Checkpoint, on_round: Sequence[OnRound] = (
         return strategy
     common["at_once"] = scenario.at_once
     members = []
-    for settings in [{**config, **cell.settings} for cell in plan.cells] or [config]:
+    for settings in plan.configs:
         reference = _reference(scenario, settings, plan.n_sites, plan.center)
         members.append(from_config(settings, reference=reference, **common))
     return Table(members, **common) if plan.cells else members[0]

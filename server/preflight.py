@@ -83,8 +83,8 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
     check_sums(config, protocol)
     check_task(config, protocol)
     plan = RunPlan(typed, config, scenario, protocol, _cells(scenario, config), 0)
-    for each in [cell.settings for cell in plan.cells] or [{}]:
-        check_libraries({**config, **each}, protocol)
+    for each in plan.configs:
+        check_libraries(each, protocol)
     plan = replace(plan, n_sites=_number_of_sites(plan, n_sites, simulated=simulated))
     if 0 < plan.n_sites < int(config["min-sites"]):
         raise ConfigError(
@@ -98,6 +98,8 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
     if own is not None:
         plan = _with_advice(replace(plan, notes=check_columns(own, protocol, config)), own)
     plan = replace(plan, center=_center_data(plan))
+    for each in plan.configs:
+        registry.room(protocol, "settings").Settings.of(each).check_together(each, plan.center.files)
     if own is not None and simulated:
         shards = check_rows(own, protocol, config)
         if shards:

@@ -70,6 +70,11 @@ class RunPlan:
     cautions: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
+    def configs(self) -> list[Config]:
+        """Run configuration of every row of the scenario's table, or of the run."""
+        return [{**self.config, **cell.settings} for cell in self.cells] or [self.config]
+
+    @property
     def name(self) -> str:
         """Name of the results."""
         return results_name(self.config)

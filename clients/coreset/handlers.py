@@ -37,7 +37,6 @@ from protocols.coreset.payloads import (
     LARGEST_SUM,
     LEAST_TEMPERATURE,
     MOST_POINTS,
-    MOST_PRICED,
     MOST_REFINED,
     Assign,
     ClusterCosts,
@@ -54,7 +53,7 @@ from protocols.coreset.payloads import (
     Summarize,
     Summary,
 )
-from protocols.coreset.settings import Consents
+from protocols.coreset.settings import MOST_PRICED, Consents
 from protocols.wire.faults import Fault, SiteFault
 
 if TYPE_CHECKING:

@@ -41,19 +41,23 @@ def number_of(cell: str) -> float | None:
 def numbers_of(cells: Cells) -> Float64[np.ndarray, "n"] | None:
     """Return a column of text as numbers, NaN where unknown; None if some known cell is no number, or units differ.
 
+    Some cells may lack the unit that others have after a blank; of `3` and `3a` both are codes.
+
     Examples
     --------
     >>> numbers_of(np.array(["45 y", "NA", "50 y"], object)).tolist()
     [45.0, nan, 50.0]
-    >>> numbers_of(np.array(["45 y", "3 kg"], object)) is None
-    True
+    >>> numbers_of(np.array(["45 y", "61"], object)).tolist()
+    [45.0, 61.0]
+    >>> [numbers_of(np.array(cells, object)) for cells in (["45 y", "3 kg"], ["3", "3a"])]
+    [None, None]
     """
     if cells.dtype == np.bool_:
         return cells.astype(np.float64)
     if cells.dtype != object:
         return None
     read: dict[str, float] = {}
-    units = set()
+    units, apart = set(), True
     for cell in {cell for cell in cells.tolist() if cell is not None}:
         if cell.strip().lower() in UNKNOWN:
             read[cell] = np.nan
@@ -64,7 +68,8 @@ def numbers_of(cells: Cells) -> Float64[np.ndarray, "n"] | None:
         read[cell] = number
         unit = _UNIT.fullmatch(cell.strip())
         units.add(unit[2].strip().lower() if unit else "")
-    if len(units) > 1 or not units:
+        apart = apart and (unit is None or unit[2] == "%" or bool(re.search(r"\s", cell.strip())))
+    if not units or len(units - {""}) > 1 or (len(units) > 1 and not apart):
         return None
     return np.array([np.nan if cell is None else read[cell] for cell in cells.tolist()], np.float64)
 

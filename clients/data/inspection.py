@@ -13,7 +13,7 @@ from jaxtyping import Float64
 
 from clients.data.cells import Cells, example_of, numbers_of, text_of
 from clients.data.column_selection import cell_name, split_patterns
-from clients.data.preparation import MOST_VALUES, Category, categories_of, categories_text
+from clients.data.preparation import MOST_VALUES, REST, Category, categories_of, categories_text
 from clients.data.table import Table, setting
 from common.grouping import list_names
 
@@ -76,7 +76,7 @@ def cautions(table: Table, config: Mapping[str, object]) -> list[str]:
             f"{name!r} looks like an identifier: leave it out of features, or set id"
             for name in _identifiers(numbers, table.n)
         ),
-        *_copies(_copies_of_target(table, numbers, setting(config, "target"))),
+        *_copies(_copies_of_target(table, numbers | _indicators(table, config), setting(config, "target"))),
         *_persons(table, config),
     ]
 
@@ -99,8 +99,26 @@ def _numbers(columns: Mapping[str, Cells]) -> dict[str, Float64[np.ndarray, "n"]
     return {name: cells.astype(np.float64) for name, cells in columns.items() if cells.dtype.kind in "iuf"}
 
 
+def _indicators(table: Table, config: Mapping[str, object]) -> dict[str, Float64[np.ndarray, "n"]]:
+    """Return a column of 0 and 1 for each value that ``categories`` names, and ``features``, if that is set, allows."""
+    features = split_patterns(setting(config, "features"))
+    columns = {}
+    for category in categories_of(config):
+        for name, cells in _content(table, config).items():
+            if category.ordinal or not fnmatchcase(name, category.column):
+                continue
+            texts = np.array(text_of(cells), object)
+            for value in category.values:
+                column = f"{name}={value}"
+                if value != REST and (not features or any(fnmatchcase(column, each) for each in features)):
+                    columns[column] = (texts == value).astype(np.float64)
+    return columns
+
+
 def misleading(table: Table, config: Mapping[str, object]) -> dict[str, str]:
-    """Return columns of numbers that a model should not learn from, and why; parameters as of `warnings_about`.
+    """Return columns that a model should not learn from, and why; parameters as of `warnings_about`.
+
+    Those are columns of numbers, and values of a column that ``categories`` names (``discharge=deceased``).
 
     Examples
     --------
@@ -110,8 +128,8 @@ def misleading(table: Table, config: Mapping[str, object]) -> dict[str, str]:
     """
     numbers = _numbers(_content(table, config))
     reasons = dict.fromkeys(_identifiers(numbers, table.n), "looks like an identifier")
-    reasons |= dict.fromkeys(_copies_of_target(table, numbers, setting(config, "target")), "is nearly the target")
-    return reasons
+    columns = numbers | _indicators(table, config)
+    return reasons | dict.fromkeys(_copies_of_target(table, columns, setting(config, "target")), "is nearly the target")
 
 
 def suggested_categories(tables: list[Table], config: Mapping[str, object]) -> str:
@@ -262,7 +280,7 @@ def person_column(tables: Sequence[Table]) -> str:
 
 
 def unlike_values(tables: Mapping[str, Table], config: Mapping[str, object]) -> Iterator[str]:
-    """Yield warnings about categories for which two sites have no value in common.
+    """Yield warnings about values of categories that differ only in case, or that two sites have none of in common.
 
     Examples
     --------
@@ -279,6 +297,12 @@ def unlike_values(tables: Mapping[str, Table], config: Mapping[str, object]) -> 
                     " value at both: write them alike, or models take them for others"
                 )
                 break
+        spellings: dict[str, list[str]] = {}
+        for value in sorted(set().union(*values.values())):
+            spellings.setdefault(value.casefold(), []).append(value)
+        for alike in spellings.values():
+            if len(alike) > 1:
+                yield f"{category.column!r}: {_names(alike)} differ only in case: models take them for others"
 
 
 def _names(names: list[str]) -> str:

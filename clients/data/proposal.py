@@ -10,7 +10,7 @@ import numpy as np
 
 from clients.data.cells import numbers_of, text_of
 from clients.data.inspection import misleading, person_column, suggested_categories
-from clients.data.preparation import Category, categories_of, prepare
+from clients.data.preparation import Category, categories_of, categories_text, prepare
 from clients.data.table import DataError, Table, quote
 
 Tables = Mapping[str, Table]
@@ -112,8 +112,8 @@ def cleaning(tables: Tables, columns: Iterable[str], roles: Mapping[str, str]) -
         settings["categories"] = categories
     if any(has_gaps(part, roles) for part in parts):
         settings["missing"] = "impute"
+    left_out = _misleading_columns(parts, roles, settings)
     done = [prepare(part, {**roles, **settings}, whole=False).table for part in parts]
-    left_out = {name: why for part in done for name, why in misleading(part, roles).items()}
     taken = set(roles.values())
     values = [part.columns for part in done]
     for name in done[0].columns:
@@ -127,17 +127,35 @@ def cleaning(tables: Tables, columns: Iterable[str], roles: Mapping[str, str]) -
             left_out[name] = "is empty at a site"
     if left_out:
         used = [name for name in done[0].columns if name not in left_out and name not in taken]
-        if any(re.search(r"[,\s]", name) for name in used):
-            settings.pop("features", None)
-        else:
-            settings["features"] = " ".join(_patterns(used, categories_of(settings)))
+        settings["features"] = " ".join(_patterns(used, categories_of(settings)))
     return settings, left_out
 
 
+def _misleading_columns(parts: Sequence[Table], roles: Mapping[str, str], settings: dict[str, str]) -> dict[str, str]:
+    """Return reasons by column that a model should not learn from; such categories are taken out of the settings."""
+    read = {key: value for key, value in settings.items() if key != "categories"}
+    numbers = [prepare(part, {**roles, **read}, whole=False).table for part in parts]
+    left_out = {name: why for part in numbers for name, why in misleading(part, {**roles, **settings}).items()}
+    others = []
+    for category in categories_of(settings):
+        telling = [value for value in category.values if f"{category.column}={value}" in left_out]
+        if not telling:
+            others.append(category)
+            continue
+        left_out[category.column] = f"tells the target: {quote(telling)} is nearly the same"
+        for value in telling:
+            del left_out[f"{category.column}={value}"]
+    if "categories" in settings:
+        settings["categories"] = categories_text(others)
+        if not others:
+            del settings["categories"]
+    return left_out
+
+
 def _patterns(names: Sequence[str], categories: Sequence[Category]) -> list[str]:
-    """Return columns as the key ``features`` names them: those of a category by a glob."""
+    """Return columns as the key ``features`` names them: those of a category, and blanks and commas, by a glob."""
     of_category = {f"{each.column}={value}": f"{each.column}=*" for each in categories for value in each.values}
-    return list(dict.fromkeys(of_category.get(name, name) for name in names))
+    return [re.sub(r"[,\s\[\]]", "?", name) for name in dict.fromkeys(of_category.get(name, name) for name in names)]
 
 
 def has_gaps(table: Table, roles: Mapping[str, str]) -> bool:

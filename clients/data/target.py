@@ -143,6 +143,18 @@ def class_labels(table: Table, name: str, *, few: bool = True) -> Shaped[np.ndar
     return labels
 
 
+def rows_with_class(table: Table, name: str) -> Int64[np.ndarray, "m"]:
+    """Return the rows whose class is known, ascending.
+
+    Examples
+    --------
+    >>> rows_with_class(Table("ward", {"stage": np.array([1.0, np.nan, 2.0])}), "stage").tolist()
+    [0, 2]
+    """
+    labels = [_label(cell) or "" for cell in table.column(name).tolist()]
+    return np.array([row for row, label in enumerate(labels) if label and label.lower() not in _UNKNOWN], np.int64)
+
+
 def class_names(table: Table, name: str, rows: Int64[np.ndarray, "n"]) -> list[str]:
     """Return the class of each of these rows as text; a `DataError` for a cell that cannot be a class."""
     values = table.column(name)
@@ -152,7 +164,7 @@ def class_names(table: Table, name: str, rows: Int64[np.ndarray, "n"]) -> list[s
         if label is None or label.lower() in _UNKNOWN:
             raise DataError(
                 f"{cell_name(table, name, row)}: is {'empty' if not label else repr(label)}; every row needs a class:"
-                " leave the row out where it is not known",
+                " leave the row out where it is not known, or set missing=drop",
                 "missing-value",
             )
         if "." in label and values.dtype.kind == "f":

@@ -12,10 +12,10 @@ import numpy as np
 from clients.cost import Work, cost_lines
 from clients.data import Table, load, setting
 from clients.data.persons import person_lines
-from clients.data.table import DataError, own_number
+from clients.data.table import own_number
 from clients.data.target import target_lines
 from clients.sec.rows import same_order, step_held_out
-from clients.sec.shard import FEWEST_HELD_OUT, candidates_of, n_held_out, rows_of, sample_rows
+from clients.sec.shard import FEWEST_HELD_OUT, allows_row_models, candidates_of, n_held_out, rows_of, sample_rows
 from numerics.sec.left_out import FOLDS
 from numerics.shared.candidates import ROW_MODELS, Candidate
 from numerics.shared.classifiers import fit_classes
@@ -63,7 +63,7 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
     candidates = [
         each
         for each in candidates_of(config, classes=bool(rows.classes))
-        if _allowed(config) or each.method not in ROW_MODELS
+        if allows_row_models(config) or each.method not in ROW_MODELS
     ]
     return [*lines, "", *cost_lines({"sec.Select": _fits(rows, candidates, config)}, learned, config)]
 
@@ -71,12 +71,6 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
 def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -> list[str]:
     """Describe what is used of the site's table and its rows, and what leaves the site."""
     candidates = candidates_of(config, classes=bool(rows.classes))
-    if not _allowed(config) and all(each.method in ROW_MODELS for each in candidates):
-        raise DataError(
-            "configuration: all candidate methods (knn, svr) make models that hold rows; name others, or set"
-            " allow-row-models",
-            "bad-configuration",
-        )
     target = setting(config, "target")
     unused = [name for name in table.columns if name not in {*rows.features, target}]
     error = "log loss" if rows.classes else "mean squared error"
@@ -145,20 +139,16 @@ def _fits(rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping
     return [work(each) for each in candidates]
 
 
-def _allowed(config: Mapping[str, object]) -> bool:
-    return bool(config.get("allow-row-models", config.get("sec.allow-row-models", False)))
-
-
 def _rows_leave(candidates: tuple[Candidate, ...], config: Mapping[str, object]) -> bool:
     pooled = config.get("sec.combine") == "pooled-rows" and bool(config.get("allow-pooling", False))
-    return pooled or (_allowed(config) and any(each.method in ROW_MODELS for each in candidates))
+    return pooled or (allows_row_models(config) and any(each.method in ROW_MODELS for each in candidates))
 
 
 def _candidate_lines(candidates: tuple[Candidate, ...], config: Mapping[str, object]) -> list[str]:
     lines = []
     for each in candidates:
         content = _CONTENT[each.method]
-        if each.method in ROW_MODELS and not _allowed(config):
+        if each.method in ROW_MODELS and not allows_row_models(config):
             content = "not tried: such a model holds rows, and allow-row-models is not set"
         if each.method in _TREES:
             least = max(Settings.of(config).min_leaf, own_number(config, "min-leaf", Consents.min_leaf))

@@ -13,7 +13,7 @@ from clients.data.columns import Tables, check_alike
 from clients.data.regression import input_names, regression_rows
 from clients.data.target import check_targets
 from clients.data.testset import check_center_inputs
-from numerics.shared.candidates import Candidate, CandidateError, parse_candidates
+from numerics.shared.candidates import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from numerics.shared.folds import of_rows
 from numerics.shared.regression_rows import RegressionRows
 from protocols.sec.settings import Settings
@@ -82,12 +82,24 @@ def check_together(
 
 
 def candidates_of(config: Mapping[str, object], *, classes: bool) -> tuple[Candidate, ...]:
-    """Return the site's own candidates, or those of the run; a `DataError` if they cannot be read."""
+    """Return the site's own candidates, or those of the run; a `DataError` if none can be read, or is allowed."""
     own_list = setting(config, "candidates") or setting(config, "sec.candidates")
     try:
-        return parse_candidates(own_list or Settings.candidates, classes=classes)
+        candidates = parse_candidates(own_list or Settings.candidates, classes=classes)
     except CandidateError as error:
         raise DataError(f"configuration: {error}", "bad-configuration") from error
+    if not allows_row_models(config) and all(each.method in ROW_MODELS for each in candidates):
+        raise DataError(
+            "configuration: all candidate methods (knn, svr) make models that hold rows; name others, or set"
+            " allow-row-models (sec.allow-row-models in a simulation)",
+            "bad-configuration",
+        )
+    return candidates
+
+
+def allows_row_models(config: Mapping[str, object]) -> bool:
+    """Whether candidates may be models that hold rows, by the site's configuration, or in a simulation by the run's."""
+    return bool(config.get("allow-row-models", config.get("sec.allow-row-models", False)))
 
 
 def rows_of(table: Table, config: Mapping[str, object]) -> RegressionRows:

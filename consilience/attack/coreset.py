@@ -20,7 +20,6 @@ from consilience.attack.site import AttackedSite
 from numerics.coreset.grouped_rows import GroupedRows
 from protocols.coreset.payloads import (
     LEAST_TEMPERATURE,
-    MOST_PRICED,
     ClusterCosts,
     Compare,
     Construction,
@@ -33,6 +32,7 @@ from protocols.coreset.payloads import (
     Summarize,
     Summary,
 )
+from protocols.coreset.settings import MOST_PRICED
 
 _WHOLE = Construction(size=100_000, construction="bico", projection=0, min_weight=1, scaled=True)
 _FAR = 20.0

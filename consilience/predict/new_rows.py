@@ -112,8 +112,8 @@ def _refuse_empty(table: Table, features: Shaped[np.ndarray, "d"]) -> None:
             continue
         for row in np.flatnonzero(np.isnan(cells))[:1]:
             raise DataError(
-                f"{cell_name(table, name, int(row))}: is empty; medians stay at the sites: set medians to the file"
-                " SITE/medians.csv of the site whose rows these are",
+                f"{cell_name(table, name, int(row))}: is empty; medians stay at the sites: set medians to the"
+                " site whose rows these are (simulated: its name; else its file SITE/medians.csv)",
                 "missing-value",
             )
 

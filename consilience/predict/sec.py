@@ -13,7 +13,7 @@ from jaxtyping import Float64, Shaped
 
 from clients.data import DataError, Table, numeric, read_table
 from clients.data import setting as text_setting
-from clients.data.target import class_labels
+from clients.data.target import class_names, rows_with_class
 from common.grouping import list_names
 from common.settings import Settings, setting
 from common.value_ranges import at_least, below
@@ -123,18 +123,21 @@ def _scores(
     learners: Learners,
     predicted: Mapping[str, Float64[np.ndarray, "n k"]],
 ) -> list[str]:
-    """Return the scores of every prediction, if the file has the outcome of each row."""
+    """Return the scores of every prediction, over the rows with an outcome in the file."""
     target = text_setting(config, "target")
     if not target or target not in table.columns:
         return []
     places = {label: place for place, label in enumerate(learners.classes)}
-    labels = class_labels(table, target).tolist()
+    known = rows_with_class(table, target)
+    labels = class_names(table, target, known)
+    if not labels:
+        return []
     if unknown := sorted(set(labels) - set(places)):
         return [f"{target} has the class {unknown[0]!r}, which no site had: no scores"]
     y = np.array([places[label] for label in labels], np.int64)
     lines = []
     for name, probabilities in predicted.items():
-        scores = classification_scores(probabilities, y)
+        scores = classification_scores(probabilities[known], y)
         words = ", ".join(
             f"{SCORE_WORDS[score]} {with_error(each.value, each.se) if np.isfinite(each.se) else f'{each.value:.3g}'}"
             for score, each in scores.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from common.extras import require
+from numerics.gp.kernel_names import parse
 from numerics.gp.kernels import Kernel
 from numerics.gp.radial_kernels import Matern, SquaredExponential
 
@@ -43,6 +44,7 @@ def kernel_of(text: str, d: int) -> Kernel:
     name = text.strip() or "se"
     if name in _CLOSED:
         return _CLOSED[name](d)
+    parse(name)  # before the libraries, which a wrong name does not need
     for library, purpose in libraries_of(name).items():
         require(library, purpose)
     from numerics.gp.kernel_expressions import expression

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 from common import settings
-from common.settings import Config, setting
+from common.settings import Config, ConfigError, setting
 from common.value_ranges import POSITIVE, ValueRange, at_least, below, between
 from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
@@ -100,6 +100,21 @@ class Settings(ProtocolSettings, prefix="bc3e"):
             return settings
         paper: dict[str, Any] = {"reliability": "none", "stop": "bound"}
         return replace(settings, **{name: value for name, value in paper.items() if not config.get(f"bc3e.{name}")})
+
+    def check_together(self, config: Mapping[str, Any], files: Collection[str]) -> None:
+        """As of `ProtocolSettings`."""
+        if config["from"]:
+            return
+        if self.masked and self.distribution != "row":
+            raise ConfigError(
+                "secure-aggregation=true needs bc3e.distribution=row: with shared instances, the fusion center needs"
+                " the answer of each site"
+            )
+        if self.robust and (self.masked or self.distribution != "row"):
+            raise ConfigError(
+                "bc3e.robust needs the sums of each site: bc3e.distribution=row, and no secure-aggregation; leave it"
+                " out"
+            )
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,6 @@ LEAST_TEMPERATURE = 1e-7
 """Smallest temperature: below it, the softened minimum is nearly exact."""
 MOST_REFINED = 20
 """Largest number of rounds that move the centers."""
-MOST_PRICED = 100
-"""Largest number of clusters with prices: an answer has k^2 numbers for each table of prices and group."""
 
 
 @dataclass(frozen=True)

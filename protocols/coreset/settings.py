@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from common import settings
-from common.settings import setting
+from common.settings import ConfigError, setting
 from common.value_ranges import ValueRange, at_least, between
 from protocols.prediction import Prediction
 from protocols.settings import ProtocolSettings
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 LOCATIONS = 200
 """Locations of a coreset for each cluster (Schmidt, Schwiegelshohn and Sohler 2018, section 4)."""
+ALL_EQUAL = "all rows of all sites are equal in the features, so there are no clusters: name other columns in features"
+"""Why such rows are not clustered."""
+MOST_PRICED = 100
+"""Largest number of clusters with prices: an answer has k^2 numbers for each table of prices and group."""
 
 
 _BOUNDS = re.compile(r"\s*(.+?)\s*:\s*([\d.]+?)\.\.([\d.]+)\s*")
@@ -139,6 +143,23 @@ class Settings(ProtocolSettings, prefix="coreset"):
     def libraries(self) -> Mapping[str, str]:
         """As of `ProtocolSettings`."""
         return dict.fromkeys(("numba", "ortools"), "fair clustering")
+
+    def check_together(self, config: Mapping[str, Any], files: Collection[str]) -> None:
+        """As of `ProtocolSettings`."""
+        if self.algorithm.endswith("cklv") and (self.balance < 1 or self.overlapping or self.bounds):
+            raise ConfigError(
+                f"coreset.algorithm={self.algorithm} pairs one row of each of two groups, so clusters are balanced"
+                " exactly: set coreset.balance=1 and no other bounds, or another algorithm"
+            )
+        if self.assignment == "exact" and self.k > MOST_PRICED:
+            raise ConfigError(f"coreset.assignment=exact prices {MOST_PRICED} clusters at most, not {self.k}")
+        if self.masked and self.assignment != "exact":
+            raise ConfigError(
+                "secure-aggregation=true masks the sums of coreset.assignment=exact; without them sites send points,"
+                " which are no sums: set coreset.assignment=exact, or leave secure-aggregation out"
+            )
+        if config["protocol"] and config["repetitions"] > 1:
+            raise ConfigError("a site summarizes its own rows once; leave repetitions out")
 
     @property
     def how(self) -> Construction:

@@ -51,6 +51,8 @@ from protocols.gp.settings import FEWEST_IN_GROUP as FEWEST_IN_GROUP, MOST_GROUP
 
 MOST_ROWS = 10**9
 """Largest number of rows of an expert."""
+OWN_FIT_ROWS = 500
+"""Rows from which a site estimates its own best hyperparameters, and whether its outliers mislead."""
 MOST_EXPERTS = 10_000
 """Largest number of experts of a site."""
 MOST_CANDIDATES = 64
@@ -59,8 +61,6 @@ MOST_LANDMARKS = 256
 """Largest number of landmarks: an answer has that many numbers for each point, and two more."""
 MOST_ANSWERS = 32
 """Largest number of landmarks that an expert answers about, as it does about a point."""
-MOST_TRIED = 5_000
-"""Largest number of hyperparameter values that a real site tries in one run: each answer is a sum over its rows."""
 MOST_SHARED = 20_000
 """Largest number of rows of a communication expert."""
 MOST_HIDDEN = 10_000

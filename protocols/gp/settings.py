@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 from common import settings
 from common.results import PREDICT
-from common.settings import Config, setting
+from common.settings import Config, ConfigError, setting
 from common.value_ranges import ValueRange, at_least, between
+from numerics.gp.kernel_names import NAMES, is_kernel
 from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 
@@ -18,6 +19,8 @@ FEWEST_NEAREST, MOST_NEAREST = 50, 1000
 """Smallest and largest number of nearest rows that predict a point: fewer would show single rows."""
 MOST_GROUPS, FEWEST_IN_GROUP = 25, 4
 """Largest number of sums of squared errors of a site alone, and smallest number of test points in one of them."""
+MOST_TRIED = 5_000
+"""Largest number of hyperparameter values that a real site tries in one run: each answer is a sum over its rows."""
 _MOST_CORNERS = 8
 """Most landmarks that an expert answers about by default."""
 NEAREST = 200
@@ -27,6 +30,8 @@ _SHARE = 0.5
 _APART = 0.25
 """Share of the inputs' spread between experts; with less, no expert is nearer to a point than another, and half of them
 would know half (airfoil at random: SMSE .088, of all experts .084; by k-means, where the share is .4, alike)."""
+_LEARNING_KEYS = ("kernel", "max-expert-rows", "local", "noise", "fit-rounds", "candidates", "gate-rounds")
+"""Settings of a run that learns. A run that predicts takes them from the earlier run, or does not need them."""
 _FROM = "what the earlier run has"
 _SCENARIO_OR_FROM = "what the scenario or the earlier run has"
 
@@ -56,7 +61,7 @@ class Settings(ProtocolSettings, prefix="gp"):
     kernel: str = setting(
         "se",
         "covariance function: se, matern12, matern32, matern52, or sums and products of GPyTorch's",
-        ValueRange("up to 200 characters", lambda value: len(value) <= 200),
+        ValueRange(f"names of kernels ({', '.join(NAMES)}) joined by + and *", is_kernel),
         unset="",
         other_source=_FROM,
     )
@@ -150,6 +155,43 @@ class Settings(ProtocolSettings, prefix="gp"):
         from numerics.gp.kernel_registry import libraries_of  # not for those who read keys only
 
         return libraries_of(self.kernel)
+
+    def check_together(self, config: Mapping[str, Any], files: Collection[str]) -> None:
+        """As of `ProtocolSettings`."""
+        keys = self.keys()
+        for key, purpose in self._ineffective(config).items():
+            if purpose and config[f"gp.{key}"] != keys[f"gp.{key}"].declared:
+                raise ConfigError(f"gp.{key} is for {purpose}: leave it out")
+        if self.suggest and not self.joint:
+            raise ConfigError(
+                "gp.suggest needs answers about landmarks: gp.aggregation=npae, gp.covariance=sketch, gp.answers"
+                " above 1"
+            )
+        if self.fit_rounds * self.candidates > MOST_TRIED:
+            raise ConfigError(
+                f"gp.fit-rounds times gp.candidates is more than the {MOST_TRIED} that a site tries in a run"
+            )
+        if config["protocol"] and config["repetitions"] > 1:
+            raise ConfigError("repeated runs on the sites' own rows are all the same; leave repetitions out")
+
+    def _ineffective(self, config: Mapping[str, Any]) -> Mapping[str, str | bool]:
+        """Return keys with the purpose that they have in another run; empty: they have an effect in this one."""
+        earlier = bool(str(config["from"]).strip())
+        purposes: dict[str, str | bool] = dict.fromkeys(
+            _LEARNING_KEYS, earlier and "a run that learns, not for a run that predicts (from)"
+        )
+        if not config["protocol"]:  # only some rows of a scenario's table need a key
+            return purposes
+        sketched = "gp.aggregation=npae with gp.covariance=sketch"
+        purposes |= {
+            "covariance": self.aggregation != "npae" and "gp.aggregation=npae",
+            "answers": not self.sketched and sketched,
+            "landmarks": (not self.sketched and sketched)
+            or (self.joint and "gp.answers=1: with several answers, it is their number less one"),
+            "communication": self.aggregation != "grbcm" and "gp.aggregation=grbcm",
+            "experts": self.gate == "all" and "a gate that chooses",
+        }
+        return purposes if self.gate == "dnn" else purposes | {"gate-rounds": "gp.gate=dnn"}
 
     def K(self, M: int, n_nearest: int = 0, between: float = 1.0) -> int:
         """Return to how many of M experts a point is sent.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from common import settings
-from common.settings import setting
+from common.settings import ConfigError, setting
 from common.value_ranges import ValueRange, at_least, below, between
-from numerics.residual.rules import MOST_POWERS
+from numerics.residual.rules import MOST_POWERS, MOST_ROUNDS
 from protocols.prediction import Prediction
 from protocols.settings import ProtocolSettings
 
@@ -25,6 +26,19 @@ def _is_power(text: str) -> bool:
 
 def _are_powers(text: str) -> bool:
     return 0 < len(text.split()) <= MOST_POWERS and all(_is_power(each) for each in text.split())
+
+
+_OTHERS: Mapping[str, str] = {
+    "power": "parallel",
+    "powers": "parallel",
+    "step": "parallel",
+    "idle_share": "parallel",
+    "steps": "greedy or sip",
+    "robust": "parallel",
+    "bins": "bins",
+    "bins_epsilon": "bins",
+}
+"""Settings that the default algorithm has not, and algorithms that have them."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +133,46 @@ class Settings(ProtocolSettings, prefix="residual"):
     correlation: float = setting(
         0.0, "scenario: correlation of the two attributes", below(1), words="the scenario's own", data=True
     )
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Self:
+        """Return the settings of a run configuration; a ring has its own algorithm if the run names none."""
+        settings = super().of(config)
+        unset = "residual.algorithm" not in settings.explicit()
+        return replace(settings, algorithm="sip") if unset and settings.topology == "ring" else settings
+
+    def check_together(self, config: Mapping[str, Any], files: Collection[str]) -> None:
+        """As of `ProtocolSettings`."""
+        if not config["from"]:  # a prediction has the algorithm of its run
+            self._check_algorithm()
+        if self.topology == "ring":
+            if self.algorithm != "sip":
+                raise ConfigError(
+                    f"residual.topology=ring is for sip, not for {self.algorithm}: set residual.algorithm=sip"
+                )
+            if self.robust:
+                raise ConfigError("residual.robust needs all predictions in one place, and in a ring no site sees them")
+            if self.precision != "float64":
+                raise ConfigError("residual.topology=ring hands on numbers of float64: leave residual.precision out")
+        try:
+            self.rules(keep=bool(config["protocol"]))
+        except ValueError as error:
+            raise ConfigError(f"residual.rounds times residual.steps is {MOST_ROUNDS} at most") from error
+
+    def _check_algorithm(self) -> None:
+        """Refuse settings that boosting would pass over in silence, where a run names no algorithm, and `robust`."""
+        default = type(self)()
+        for name, algorithms in _OTHERS.items():
+            if "residual.algorithm" not in self.explicit() and getattr(self, name) != getattr(default, name):
+                raise ConfigError(
+                    f"residual.{name.replace('_', '-')} is for {algorithms}, and the default is {default.algorithm}:"
+                    " set residual.algorithm, too"
+                )
+        if self.algorithm in ("boosted", "bins") and self.robust:
+            raise ConfigError(
+                f"residual.robust is not for {self.algorithm}, where no step counts that raises the error on"
+                " validation rows: leave it out"
+            )
 
     def rules(self, *, keep: bool) -> Rules:
         """Return how the run learns; `keep`: whether the agents store their models.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from common import settings
-from common.settings import setting
+from common.settings import ConfigError, setting
 from common.value_ranges import POSITIVE, ValueRange, at_least, between
 from protocols.prediction import Prediction
 from protocols.settings import ProtocolSettings
@@ -99,6 +100,29 @@ class Settings(ProtocolSettings, prefix="sec"):
     def newcomer_patterns(self) -> tuple[str, ...]:
         """Names or globs of the sites that are assigned to the clusters of the others."""
         return tuple(self.newcomers.replace(",", " ").split())
+
+    def check_together(self, config: Mapping[str, Any], files: Collection[str]) -> None:
+        """As of `ProtocolSettings`."""
+        if self.k_method == "held-out" and not self.k and self.reference != "left-out":
+            raise ConfigError(
+                f"sec.k-method=held-out needs errors on rows left out of the fit: set sec.reference=left-out, not"
+                f" {self.reference!r}, or set sec.k or another sec.k-method"
+            )
+        if self.pools_rows and self.standardize == "learner":
+            raise ConfigError(
+                "rows that every learner has standardized by itself cannot be pooled: set sec.standardize=model, or"
+                " another sec.combine"
+            )
+        if self.pools_rows and self.join:
+            raise ConfigError(
+                "sec.join and sec.combine=pooled-rows do not go together: the rows of the earlier run are not kept; set"
+                " sec.combine=average in both"
+            )
+        if "test" in files and self.standardize == "learner":
+            raise ConfigError(
+                "models of standardized rows cannot predict the center's test rows: set sec.standardize=model, or"
+                " remove the test file"
+            )
 
 
 @dataclass(frozen=True)

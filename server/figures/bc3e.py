@@ -21,7 +21,7 @@ _MOST, _MOST_IN_WORDS = 30, 6
 _METHODS = {
     "accuracy": "together (BC3E)",
     "accuracy_majority": "majority vote",
-    "accuracy_best_component": "best single component",
+    "accuracy_best_component": "best single classifier",
 }
 
 

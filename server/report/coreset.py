@@ -38,10 +38,11 @@ def warnings(metrics: Mapping[str, float], arrays: Arrays) -> list[str]:
     """Return what clusters of each site alone are not."""
     if "cost_alone" not in metrics:
         return []
-    off = percent(metrics["share_off_alone"])
+    off = metrics["share_off_alone"]
+    shares = f": these lie up to {percent(off)} of a cluster's rows outside the bounds" if off >= 0.001 else ""
     return [
-        "Each site's own clusters are not the same at all sites, and fair by the site's own shares of groups: these lie"
-        f" up to {off} of a cluster's rows outside the bounds."
+        "Each site's own clusters are not the same at all sites, and fair by the site's own shares of groups"
+        f"{shares or ', which are within the bounds'}."
     ]
 
 

@@ -20,7 +20,6 @@ from strategies.bc3e.influence import influence_of_sums, influence_on_shared
 from strategies.bc3e.layout import Layout, agree_layout
 from strategies.bc3e.prediction import BC3EPrediction
 from strategies.conversation import Broadcast, Conversation, Tell, together
-from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.influence import Influence
 
@@ -179,15 +178,6 @@ def from_config(config: Mapping[str, Any], **common: Any) -> BC3E | BC3EPredicti
     reference = common.get("reference")
     if reference is not None and reference.earlier:
         return BC3EPrediction(distribution=settings.distribution, **common)
-    if settings.masked and settings.distribution != "row":
-        raise FusionError(
-            "secure-aggregation=true needs bc3e.distribution=row: with shared instances, the fusion center needs the"
-            " answer of each site"
-        )
-    if settings.robust and (settings.masked or settings.distribution != "row"):
-        raise FusionError(
-            "bc3e.robust needs the sums of each site: bc3e.distribution=row, and no secure-aggregation; leave it out"
-        )
     return BC3E(settings=settings, **common)
 
 

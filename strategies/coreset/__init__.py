@@ -17,14 +17,13 @@ from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import (
     LARGEST,
     LARGEST_SUM,
-    MOST_PRICED,
     MOST_ROWS,
     Assign,
     CostsAlone,
     Summarize,
     Summary,
 )
-from protocols.coreset.settings import Settings
+from protocols.coreset.settings import ALL_EQUAL, Settings
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell, in_step, no_asks
@@ -183,20 +182,6 @@ class Coreset(FusionStrategy):
 def from_config(config: Mapping[str, Any], **common: Any) -> Coreset:
     """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
     settings = Settings.of(config)
-    if settings.algorithm.endswith("cklv") and (settings.balance < 1 or settings.overlapping or settings.bounds):
-        raise FusionError(
-            f"coreset.algorithm={settings.algorithm} pairs one row of each of two groups, so clusters are balanced"
-            " exactly: set coreset.balance=1 and no other bounds, or another algorithm"
-        )
-    if settings.assignment == "exact" and settings.k > MOST_PRICED:
-        raise FusionError(f"coreset.assignment=exact prices {MOST_PRICED} clusters at most, not {settings.k}")
-    if settings.masked and settings.assignment != "exact":
-        raise FusionError(
-            "secure-aggregation=true masks the sums of coreset.assignment=exact; without them sites send points, which"
-            " are no sums: set coreset.assignment=exact, or leave secure-aggregation out"
-        )
-    if config["protocol"] and common.get("repetitions", 1) > 1:
-        raise FusionError("a site summarizes its own rows once; leave repetitions out")
     return Coreset(settings=settings, **common)
 
 
@@ -214,6 +199,8 @@ def _reduce(pool: PooledCoreset, most: int, rng: np.random.Generator) -> tuple[W
 
 def _cluster(pool: PooledCoreset, points: WeightedPoints, settings: Settings, rng: np.random.Generator) -> Clustering:
     distinct = len(np.unique(points.points, axis=0))
+    if settings.k > distinct == 1:
+        raise FusionError(ALL_EQUAL)
     if settings.k > distinct:
         raise FusionError(
             f"{distinct} different points cannot form coreset.k={settings.k} clusters: set a smaller coreset.k or"

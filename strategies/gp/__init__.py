@@ -20,7 +20,6 @@ from numerics.gp.measurements import Queries
 from numerics.gp.moments import share_between
 from numerics.gp.outliers import misleading
 from numerics.shared.classes import places_of
-from numerics.shared.exact_sum import exact_sum
 from numerics.shared.threads import single_threaded
 from protocols.center_inputs import unusable_input
 from protocols.gp.payloads import LARGEST, Inputs, Moments, Rows, Survey
@@ -34,7 +33,6 @@ from strategies.gp.alone import NOBODY, Alone, ask_alone
 from strategies.gp.calibration import residual_counts, sharpness
 from strategies.gp.checks import check_moments
 from strategies.gp.classes import refuse_keys_of_amounts, scored_arrays
-from strategies.gp.configuration import check_configuration
 from strategies.gp.disclosure import disclosed_inputs, shared_rows
 from strategies.gp.expert_count_curve import Sample, scores_by_expert_count
 from strategies.gp.expert_registry import ExpertRegistry
@@ -145,11 +143,10 @@ class GP(FusionStrategy):
         fits = _is_convertible(settings.kernel)
         local = settings.nearest
         survey = Survey(settings.max_expert_rows, settings.kernel, fit=fits, robust=settings.robust, local=local)
-        check = check_moments(settings.kernel, local)
-        answers: dict[str, Moments] = yield Broadcast(survey, check=check)
-        if settings.outliers == "auto" and misleading(exact_sum([each.outliers for each in answers.values()])):
+        answers: dict[str, Moments] = yield Broadcast(survey, check=check_moments(survey))
+        if settings.outliers == "auto" and misleading([each.outliers for each in answers.values()]):
             survey = replace(survey, robust=True)
-            answers = yield Broadcast(survey, check=check)
+            answers = yield Broadcast(survey, check=check_moments(survey))
         own_noise = settings.noise == "site"
         registry = ExpertRegistry.of(
             answers, robust=survey.robust, local=local, own_noise=own_noise, target=self.target
@@ -367,7 +364,6 @@ class GP(FusionStrategy):
 def from_config(config: Mapping[str, Any], **common: Any) -> GP:
     """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
     settings = Settings.of(config)
-    check_configuration(config, settings, common.get("repetitions", 1))
     target, id_column = str(config["target"]).strip(), str(config["id"]).strip()
     class_weight = str(config["class-weight"])
     return GP(settings=settings, target=target, id_column=id_column, class_weight=class_weight, **common)

@@ -14,7 +14,7 @@ from common.entity_keys import SecretError, keyed_hashes, read_secret, secret_ch
 from common.grouping import list_names
 from numerics.residual import boosted
 from numerics.residual.columns_and_outcomes import Outcomes
-from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, MOST_ROUNDS, Rules
+from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules
 from numerics.residual.split import Split
 from numerics.shared.folds import draw_kinds
 from protocols.residual.payloads import Enrol, Holdings
@@ -244,64 +244,16 @@ def _check_kinds(split: Split) -> None:
         )
 
 
-_OTHERS: Mapping[str, str] = {
-    "power": "parallel",
-    "powers": "parallel",
-    "step": "parallel",
-    "idle_share": "parallel",
-    "steps": "greedy or sip",
-    "robust": "parallel",
-    "bins": "bins",
-    "bins_epsilon": "bins",
-}
-"""Settings that the default algorithm has not, and algorithms that have them."""
-
-
-def _with_algorithm(settings: Settings) -> Settings:
-    """Return the settings with the ring's algorithm in a ring, if the run names none."""
-    unset = "residual.algorithm" not in settings.explicit()
-    return replace(settings, algorithm="sip") if unset and settings.topology == "ring" else settings
-
-
-def _check_algorithm(settings: Settings) -> None:
-    """Refuse settings that boosting would pass over in silence, where a run names no algorithm, and `robust`."""
-    default = Settings()
-    for name, algorithms in _OTHERS.items():
-        if "residual.algorithm" not in settings.explicit() and getattr(settings, name) != getattr(default, name):
-            raise FusionError(
-                f"residual.{name.replace('_', '-')} is for {algorithms}, and the default is {default.algorithm}: set"
-                " residual.algorithm, too"
-            )
-    if settings.algorithm in ("boosted", "bins") and settings.robust:
-        raise FusionError(
-            f"residual.robust is not for {settings.algorithm}, where no step counts that raises the error on validation"
-            " rows: leave it out"
-        )
-
-
 def from_config(config: Mapping[str, Any], **common: Any) -> Residual:
     """Return the strategy for a run configuration; `common` goes to `FusionStrategy`.
 
     Raises
     ------
     FusionError
-        If the settings contradict each other, or the file of the secret cannot be read.
+        If the file of the secret cannot be read.
     """
-    settings, own = _with_algorithm(Settings.of(config)), bool(config["protocol"])
-    if not config.get("from"):  # a prediction has the algorithm of its run
-        _check_algorithm(settings)
-    if settings.topology == "ring" and settings.algorithm != "sip":
-        raise FusionError(
-            f"residual.topology=ring is for sip, not for {settings.algorithm}: set residual.algorithm=sip"
-        )
-    if settings.topology == "ring" and settings.robust:
-        raise FusionError("residual.robust needs all predictions in one place, and in a ring no site sees them")
-    if settings.topology == "ring" and settings.precision != "float64":
-        raise FusionError("residual.topology=ring hands on numbers of float64: leave residual.precision out")
-    try:
-        rules = replace(settings.rules(keep=own), balanced=config["class-weight"] == "balanced")
-    except ValueError as error:
-        raise FusionError(f"residual.rounds times residual.steps is {MOST_ROUNDS} at most") from error
+    settings, own = Settings.of(config), bool(config["protocol"])
+    rules = replace(settings.rules(keep=own), balanced=config["class-weight"] == "balanced")
     if not own:  # a scenario has its own test rows
         settings = replace(settings, holdout=0.0)
     try:

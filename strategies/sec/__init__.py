@@ -308,27 +308,6 @@ class SEC(FusionStrategy):
 def from_config(config: Mapping[str, Any], **common: Any) -> SEC:
     """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
     settings = Settings.of(config)
-    if settings.k_method == "held-out" and not settings.k and settings.reference != "left-out":
-        raise FusionError(
-            f"sec.k-method=held-out needs errors on rows left out of the fit: set sec.reference=left-out, not"
-            f" {settings.reference!r}, or set sec.k or another sec.k-method"
-        )
-    reference = common.get("reference")
-    if settings.pools_rows and settings.standardize == "learner":
-        raise FusionError(
-            "rows that every learner has standardized by itself cannot be pooled: set sec.standardize=model, or another"
-            " sec.combine"
-        )
-    if settings.pools_rows and reference and reference.earlier:
-        raise FusionError(
-            "sec.join and sec.combine=pooled-rows do not go together: the rows of the earlier run are not kept; set"
-            " sec.combine=average in both"
-        )
-    if reference and reference.test and settings.standardize == "learner":
-        raise FusionError(
-            "models of standardized rows cannot predict the center's test rows: set sec.standardize=model, or remove"
-            " the test file"
-        )
     target, class_weight = str(config["target"]).strip(), str(config["class-weight"])
     return SEC(settings=settings, target=target, class_weight=class_weight, **common)
 

@@ -170,6 +170,7 @@ def test_saved_results_are_those_of_the_command(finished: cs.Run, tmp_path: Path
     assert path == tmp_path / "sec-own-data" / finished.path.name
     again = cs.load(path)
     assert again.metrics == finished.metrics
+    assert cs.load(tmp_path / "sec-own-data-1").path == path
     assert again._repr_html_() == finished._repr_html_()
     with pytest.raises(cs.ResultsError, match="exists already"):
         finished.save(tmp_path)
@@ -294,6 +295,8 @@ def test_a_function_is_called_for_every_site() -> None:
     assert f"--data {__name__}:load_of" in named.report.shorthand
     with pytest.raises(cs.ConfigError, match="does not say for how many sites it has data; set sites"):
         cs.run(settings, data=load_of, progress=False, **more)
+    with pytest.raises(cs.ConfigError, match="say for how many sites with sites="):
+        cs.run(settings, data=lambda place, n: load_of(place, n), progress=False, **more)
 
 
 def test_a_scenario_with_settings() -> None:

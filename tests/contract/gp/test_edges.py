@@ -292,7 +292,7 @@ def test_a_single_point(tmp_path: Path, folder: Path) -> None:
         (lambda frame: frame.assign(east=1e60), "a query point lies beyond 1e+50 standard deviations of an input"),
         (
             lambda frame: frame.assign(depth=[np.nan, *frame["depth"][1:]]),
-            "the center's file of query points: 'depth' is empty at point 1",
+            "the center's file of query points: 'depth' is empty at point 1; fill it, or leave the point out",
         ),
     ],
 )

@@ -98,3 +98,26 @@ def test_what_fits_nothing_is_one_sentence(tmp_path: Path, target: str, words: s
         pd.DataFrame({"age": [1.0, 2.5, 3.5], "dose": [2.0, 1.5, 9.0]}).to_csv(tmp_path / f"{name}.csv", index=False)
     with pytest.raises(DataError, match=words):
         Trial.of(tmp_path, target)
+
+
+def test_a_value_of_a_category_that_tells_the_outcome(wards: Path) -> None:
+    for path in wards.iterdir():
+        rows = pd.read_csv(path, sep=None, engine="python")
+        rows["y"] = (rows["y"] > rows["y"].median()).astype(int)
+        rows = rows.rename(columns={"dose": "daily dose, mg"})
+        rows["discharge"] = np.where(rows["y"] == 1, "deceased", np.where(rows["sex"] == "f", "home", "rehab"))
+        rows["age"] = rows["age"].where(rows.index % 2 == 0, rows["age"].str.removesuffix(" y"))
+        rows["sex"] = rows["sex"].where(rows.index % 3 == 0, rows["sex"].str.upper())
+        rows.to_csv(path, index=False)
+    trial = Trial.of(wards)
+    text = "\n".join(trial.lines)
+    assert "left out: 'discharge' tells the target: 'deceased' is nearly the same" in text
+    assert "'F' and 'f' differ only in case" in text
+    assert "discharge" not in trial.settings["categories"] + trial.settings["features"]
+    assert trial.settings["features"].startswith("age ")  # a number, whose unit some cells lack
+    settings = {"protocol": trial.protocol, "data": str(wards), **trial.settings}
+    assert not preflight(settings).cautions
+    assert "daily?dose??mg" in trial.settings["features"]
+    named = {**settings, "categories": "discharge=deceased|home|rehab", "features": "age discharge=*"}
+    assert any("'discharge=deceased' is nearly a copy" in each for each in preflight(named).cautions)
+    assert not any("nearly a copy" in each for each in preflight({**named, "features": "age discharge=home"}).cautions)

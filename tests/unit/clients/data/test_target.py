@@ -77,11 +77,13 @@ def test_classes_have_one_form_whatever_the_column(values: list[Any], classes: t
     [
         (
             ["a", None, "b", "a"], "auto",
-            "ward.csv, row 2, column 'y': is empty; every row needs a class: leave the row out where it is not known",
+            "ward.csv, row 2, column 'y': is empty; every row needs a class: leave the row out where it is"
+            " not known, or set missing=drop",
         ),
         (
             ["a", "N/A", "b", "a"], "auto",
-            "ward.csv, row 2, column 'y': is 'N/A'; every row needs a class: leave the row out where it is not known",
+            "ward.csv, row 2, column 'y': is 'N/A'; every row needs a class: leave the row out where it is"
+            " not known, or set missing=drop",
         ),
         (
             [0.5, 1.0, 0.5, 1.0], "classification",

@@ -1,0 +1,74 @@
+"""Kernels as text: names, joined by ``+`` and ``*``. No numerical library is needed to read it."""
+
+from __future__ import annotations
+
+import ast
+
+NAMES = (
+    "linear",
+    "matern12",
+    "matern32",
+    "matern52",
+    "periodic",
+    "polynomial2",
+    "polynomial3",
+    "rbf",
+    "rq",
+    "se",
+)
+"""Kernels that an expression may name."""
+
+LONGEST = 200
+"""Largest length of an expression in characters: it may come from another site."""
+
+_FORM = "a kernel is written with names, + and * alone"
+
+
+def parse(text: str) -> ast.expr:
+    """Parse an expression of kernels; empty text is ``se``.
+
+    Raises
+    ------
+    ValueError
+        If the text holds anything but known names, sums and products.
+
+    Examples
+    --------
+    >>> ast.unparse(parse("se + (matern52+rq) * periodic"))
+    'se + (matern52 + rq) * periodic'
+    """
+    if len(text) > LONGEST:
+        raise ValueError(f"a kernel is written in at most {LONGEST} characters")
+    try:
+        node = ast.parse(text.strip() or "se", mode="eval").body
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(_FORM) from error
+    _check(node)
+    return node
+
+
+def is_kernel(text: str) -> bool:
+    """Whether `parse` accepts a text.
+
+    Examples
+    --------
+    >>> is_kernel("matern32"), is_kernel("matern25")
+    (True, False)
+    """
+    try:
+        parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _check(node: ast.expr) -> None:
+    match node:
+        case ast.Name(id=name):
+            if name not in NAMES:
+                raise ValueError(f"no kernel is named {name}; there are {', '.join(NAMES)}")
+        case ast.BinOp(left=left, op=ast.Add() | ast.Mult(), right=right):
+            _check(left)
+            _check(right)
+        case _:
+            raise ValueError(_FORM)
