@@ -164,6 +164,12 @@ def judge(report: Report, arrays: Arrays, cautions: Sequence[str] = ()) -> Verdi
     if useless := _no_better_than_nothing(report, chosen.metric):
         return verdict(DO_NOT_JOIN, useless, "the mean of the outcomes")
     rivals = [way for way in ways[1:] if way.state]
+    broken = {way.metric: chosen.rivals[way.metric].broken_by(report.metrics) for way in rivals if way.state != _BETTER}
+    unlike = [way for way in rivals if broken.get(way.metric)]
+    rivals = [way for way in rivals if way not in unlike]
+    if unlike and not rivals:
+        but = listed(broken[way.metric] for way in unlike)
+        return verdict(UNDECIDED, f"{_reason(report, chosen, unlike)} But {but}: that is not what was asked for.")
     if not rivals:
         return verdict(UNDECIDED, _nothing_to_compare(report, chosen))
     by_state = {state: [way for way in rivals if way.state == state] for state in (_NO_GAIN, _OPEN, _UNKNOWN)}

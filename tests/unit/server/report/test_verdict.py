@@ -164,6 +164,20 @@ def test_why_a_run_is_undecided(protocol: str, metrics: dict[str, float], reason
     assert reason in found.reason
 
 
+@pytest.mark.parametrize(
+    ("together", "outside", "decision"),
+    [(1.5, 0.09, DO_NOT_JOIN), (1.5, 0.1, UNDECIDED), (1.5, 0.7, UNDECIDED), (0.5, 0.7, JOIN)],
+)
+def test_own_clusters_that_are_not_fair_are_no_reason_against_joining(
+    together: float, outside: float, decision: str
+) -> None:
+    """A site with one group pays nothing for fairness, but its clusters are not those that were asked for."""
+    error = {"cost_alone": {"difference": together - 1.0, "difference_se": 0.01}}
+    found = verdict(report("coreset", 500, error, cost_left_out=together, cost_alone=1.0, share_off_alone=outside))
+    assert found.decision == decision
+    assert ("outside the bounds: that is not what was asked for" in found.reason) == (decision == UNDECIDED)
+
+
 def test_a_table_has_no_verdict_but_its_rows_have() -> None:
     rows = [{"p": 5, "mse_cluster": 1.0}, {"p": 10, "mse_cluster": 2.0}]
     found = verdict(replace(report("sec", n_cells=2.0, mse_cluster=1.5, mse_alone=9.0), table=rows))
