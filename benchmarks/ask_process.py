@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import resource
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -51,7 +52,7 @@ def _import_flower(watch: Watch) -> None:
 
 
 def answer(recorded: Path, folder: str, started: float) -> None:
-    """Answer a recorded ask with `folder` as the site's own directory, and print the seconds."""
+    """Answer a recorded ask with `folder` as the site's own directory; print the seconds and the peak of memory."""
     watch = Watch(started)
     _import_flower(watch)
     protocol, message, context = pickle.loads(recorded.read_bytes())
@@ -70,7 +71,8 @@ def answer(recorded: Path, folder: str, started: float) -> None:
     from protocols.wire.message import ENVELOPE
 
     envelope: Any = reply.content[ENVELOPE]
-    print(json.dumps({"seconds": watch.seconds, "fault": envelope["fault"]}))
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    print(json.dumps({"seconds": watch.seconds, "fault": envelope["fault"], "megabytes": megabytes}))
 
 
 def ask_guard(recorded: Path, socket: str, run_id: int, started: float) -> None:

@@ -39,7 +39,7 @@ def fresh(*arguments: str) -> dict[str, Any]:
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     command = [sys.executable, "-m", "benchmarks.asks", "--started", repr(time.time()), *arguments]
     done = subprocess.run(
-        command, env={**os.environ, **threads}, capture_output=True, text=True, timeout=300, check=False
+        command, env={**os.environ, **threads}, capture_output=True, text=True, timeout=1200, check=False
     )
     if done.returncode:
         raise RuntimeError(f"{' '.join(arguments)}: {done.stderr[-2000:]}")
@@ -53,7 +53,7 @@ def fresh(*arguments: str) -> dict[str, Any]:
 
 
 def write_sites(folder: Path, protocol: str, n: int, ending: str = "csv") -> list[dict[str, Any]]:
-    """Write a file of `n` rows for each of three sites; return their node configurations."""
+    """Write a file of `n` rows for each of three sites, of large ones for the first; return their configurations."""
     import numpy as np
     import pandas as pd
 
@@ -62,6 +62,7 @@ def write_sites(folder: Path, protocol: str, n: int, ending: str = "csv") -> lis
     nodes = []
     for place in range(3):
         name = f"site-{place}"
+        n = n if place == 0 else min(n, 100_000)
         x = rng.normal(size=(n, 5))
         y = x @ np.arange(1.0, 6.0) + np.sin(3 * x[:, 0]) + rng.normal(scale=0.3, size=n)
         frame = pd.DataFrame(x, columns=list("abcde")).round(6)
@@ -117,7 +118,7 @@ def run_settings(folder: Path, protocol: str) -> dict[str, Any]:
     return settings
 
 
-def record(folder: Path, protocol: str, n: int) -> list[tuple[str, Path]]:
+def record(folder: Path, protocol: str, n: int, ending: str = "csv") -> list[tuple[str, Path]]:
     """Record the asks of a run to its first site with their contexts; return their titles and files in order."""
     import consilience.local_engine.grid
     from protocols.wire.message import read_ask
@@ -135,7 +136,7 @@ def record(folder: Path, protocol: str, n: int) -> list[tuple[str, Path]]:
             files[-1][1].write_bytes(pickle.dumps((protocol, message, context)))
         return client_app(message, context)
 
-    nodes = write_sites(folder / "data", protocol, n)
+    nodes = write_sites(folder / "data", protocol, n, ending)
     for node in nodes:
         node["site-output-dir"] = str(folder / "out" / node["site"])
     config = grid.config(folder, **run_settings(folder, protocol))
@@ -154,20 +155,21 @@ def record(folder: Path, protocol: str, n: int) -> list[tuple[str, Path]]:
 # -- the parts --------------------------------------------------------------------------------------------------------
 
 
-def show_asks(protocols: Sequence[str], n: int, runs: int) -> None:
+def show_asks(protocols: Sequence[str], n: int, runs: int, ending: str) -> None:
     """Print a line for each kind of ask: medians over processes."""
     print(f"\nasks: {n} rows a site, medians of {runs} processes each; seconds of wall time (of processor)")
-    print(f"{'ask':22}" + "".join(f"{name:>16}" for name in (*PARTS_OF_AN_ASK, "all")))
+    print(f"{'ask':22}" + "".join(f"{name:>16}" for name in (*PARTS_OF_AN_ASK, "all")) + f"{'MB':>8}")
     for protocol in protocols:
         with tempfile.TemporaryDirectory(prefix="consilience-asks-") as name:
             folder = Path(name)
-            for title, path in dict(reversed(record(folder, protocol, n))).items():  # the first of each kind
+            for title, path in dict(reversed(record(folder, protocol, n, ending))).items():  # the first of each kind
                 own = folder / "own"
-                timings = []
+                replies = []
                 for _ in range(runs + 1):  # the first one has no cache and no compiled files
                     _forget(own)
-                    timings.append(fresh("--answer", str(path), "--folder", str(own))["seconds"])
-                _line(title, timings[1:])
+                    replies.append(fresh("--answer", str(path), "--folder", str(own)))
+                peak = max(each["megabytes"] for each in replies)
+                _line(title, [each["seconds"] for each in replies[1:]], more=f"{peak:8.0f}")
 
 
 def _forget(own: Path) -> None:
@@ -208,7 +210,12 @@ def show_guard(protocols: Sequence[str], n: int, runs: int) -> None:
             _line(title, each, (*PARTS_OF_AN_ASK, "guard"))
 
 
-def _line(title: str, timings: Sequence[Mapping[str, Sequence[float]]], names: Sequence[str] = PARTS_OF_AN_ASK) -> None:
+def _line(
+    title: str,
+    timings: Sequence[Mapping[str, Sequence[float]]],
+    names: Sequence[str] = PARTS_OF_AN_ASK,
+    more: str = "",
+) -> None:
     cells = []
     for name in (*names, "all"):
         wall, cpu = (
@@ -218,7 +225,7 @@ def _line(title: str, timings: Sequence[Mapping[str, Sequence[float]]], names: S
             for i in range(2)
         )
         cells.append(f"{f'{wall:.3f} ({cpu:.3f})':>16}")
-    print(f"{title:22}" + "".join(cells), flush=True)
+    print(f"{title:22}" + "".join(cells) + more, flush=True)
 
 
 def show_rows(protocols: Sequence[str], sizes: Sequence[int], runs: int) -> None:
@@ -295,6 +302,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--sizes", type=lambda text: int(float(text)), nargs="+", default=[1000, 100_000, 1_000_000])
     parser.add_argument("--rows", type=int, default=1000, help="rows a site of the parts asks and rounds")
+    parser.add_argument("--ending", choices=("csv", "parquet"), default="csv", help="files of the part asks")
     parser.add_argument("--poll", type=float, default=1.0, help="FLWR_SUPEREXEC_TASK_POLL_INTERVAL; Flower's own is 1")
     for hidden in ("--started", "--answer", "--folder", "--guard", "--read"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
@@ -309,7 +317,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     print(machine())
     if "asks" in options.parts:
-        show_asks(options.protocols, options.rows, options.runs)
+        show_asks(options.protocols, options.rows, options.runs, options.ending)
     if "guard" in options.parts:
         show_guard(options.protocols, options.rows, options.runs)
     if "rows" in options.parts:

@@ -10,6 +10,7 @@ import logging
 import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,29 @@ def _error_of_first(report: Any) -> float:
     return float(statistics.mean(clusters[f"site-{j}"] for j in (0, 2, 4)))
 
 
+def _with_outliers(rng: np.random.Generator, *, right: bool) -> World:
+    """Return gp's world with outputs 20 deviations off: those of all rows beyond a line, or one wrong one."""
+    world = WORLDS["gp"](rng)
+    far = 20 * world.frames["site-0"]["y"].std()
+
+    def moved(frame: pd.DataFrame, rows: Any) -> pd.DataFrame:
+        return frame.assign(y=frame["y"] + far * rows)
+
+    if not right:
+        first = world.frames["site-0"]
+        return replace(world, frames={**world.frames, "site-0": moved(first, np.arange(len(first)) == 0)})
+    frames, center = (
+        {name: moved(frame, frame["x0"] > 1.9) for name, frame in each.items()} for each in (world.frames, world.center)
+    )
+    return replace(world, frames=frames, center=center)
+
+
 CASES: Mapping[str, Callable[[np.random.Generator], World]] = {
     "bc3e: errors": WORLDS["bc3e"],
     "coreset: cost of a row": WORLDS["coreset"],
     "gp: SMSE": WORLDS["gp"],
+    "gp: SMSE, one wrong output of 300": partial(_with_outliers, right=False),
+    "gp: SMSE, a step of 20 deviations at one or two rows a site": partial(_with_outliers, right=True),
     "residual: test error": WORLDS["residual"],
     "sec: error on test rows, one relation, 50 rows a site": WORLDS["sec"],
     **{f"sec: error, two relations, {n} rows a site": partial(_two_relations, n=n) for n in (30, 100, 300)},
@@ -91,10 +111,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print a table."""
     parser: Any = argparse.ArgumentParser(prog="python -m benchmarks.guard_cost", description=__doc__.partition(":")[0])
     parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--only", default="", help="the beginning of the cases' names")
     options = parser.parse_args(arguments)
     logging.getLogger("flwr").setLevel(logging.CRITICAL)
     print("\n".join(table_head(["", "trusted", "default policy", "ratio: median", "smallest, largest"])), flush=True)
     for name, draw in CASES.items():
+        if not name.startswith(options.only):
+            continue
         worlds = [draw(np.random.default_rng([23, number])) for number in range(options.draws)]
         trusted, guarded = ([run_world(world, real=real) for world in worlds] for real in (False, True))
         ratios = [after / before for after, before in zip(guarded, trusted, strict=True)]

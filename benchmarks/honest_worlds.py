@@ -155,7 +155,10 @@ def _residual(rng: np.random.Generator) -> World:
 
 def _coreset(rng: np.random.Generator) -> World:
     sizes, d, groups = _sizes(rng, int(rng.integers(2, 7)), 30, 500), int(rng.integers(1, 5)), int(rng.integers(2, 5))
-    frame = pd.DataFrame(_columns(rng, sum(sizes), d), columns=[f"x{j}" for j in range(d)])
+    x = _columns(rng, sum(sizes), d)
+    while np.ptp(x, axis=0).max() == 0:  # a run about rows that are all equal is refused, and rightly
+        x = _columns(rng, sum(sizes), d)
+    frame = pd.DataFrame(x, columns=[f"x{j}" for j in range(d)])
     frame["sex"] = np.array(list("FMXY"))[rng.choice(groups, len(frame), p=rng.dirichlet(np.full(groups, 3.0)))]
     parts = _split(rng, frame, sizes, "x0")
     if len(parts) > 2 and rng.random() < 0.5:  # a site of one group

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
@@ -17,7 +17,7 @@ from clients.data.columns import Tables, check_alike
 from clients.shards import logged_fault
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from protocols.coreset.payloads import LARGEST
-from protocols.coreset.settings import Consents, Settings
+from protocols.coreset.settings import ALL_EQUAL, Consents, Settings
 
 __all__ = ["check_rows", "keep_shard", "open_shard", "read_shard"]
 
@@ -93,24 +93,32 @@ def open_shard(config: Mapping[str, object]) -> GroupedRows:
     return GroupedRows(rows.features, blocks, rows.quick)
 
 
-def check_rows(config: Mapping[str, object]) -> Int64[np.ndarray, "G"]:
-    """Read a site's own rows block by block, and count those of each group; errors are those of `open_rows`."""
-    counts = np.zeros(0, np.int64)
+class Extent(NamedTuple):
+    """Number of rows of each group, and least and greatest value of each feature."""
+
+    counts: Int64[np.ndarray, "G"]
+    low: Float64[np.ndarray, "d"]
+    high: Float64[np.ndarray, "d"]
+
+
+def check_rows(config: Mapping[str, object]) -> Extent:
+    """Read a site's own rows block by block, and return their extent; errors are those of `open_rows`."""
+    counts, ends = np.zeros(0, np.int64), []
     for block in open_rows(config).blocks():
         here = np.bincount(block.group, minlength=len(block.group_names))
         here[: len(counts)] += counts
         counts = here
-    return counts
+        ends.append((block.x.min(axis=0), block.x.max(axis=0)))
+    low, high = (np.array(each) for each in zip(*ends, strict=True))
+    return Extent(counts, low.min(axis=0), high.max(axis=0))
 
 
-def check_together(
-    shards: Mapping[str, Int64[np.ndarray, "G"]], center: Mapping[str, Any], config: Mapping[str, object]
-) -> None:
+def check_together(shards: Mapping[str, Extent], center: Mapping[str, Any], config: Mapping[str, object]) -> None:
     """Refuse groups of which every site has too few rows for a point, and more clusters than there can be points."""
     settings = Settings.of(config)
     least = max(settings.min_weight, Consents.min_weight)
-    largest = max(int(counts.max()) for counts in shards.values())
-    n_rows = sum(int(counts.sum()) for counts in shards.values())
+    largest = max(int(each.counts.max()) for each in shards.values())
+    n_rows = sum(int(each.counts.sum()) for each in shards.values())
     if largest < least:
         raise DataError(
             f"configuration: no group of sensitive={setting(config, 'sensitive')!r} has {least} rows at a site"
@@ -123,6 +131,9 @@ def check_together(
             " rows each (coreset.min-weight): set a smaller coreset.k",
             "bad-configuration",
         )
+    low, high = np.array([each.low for each in shards.values()]), np.array([each.high for each in shards.values()])
+    if settings.k > 1 and (low == low[0]).all() and (high == low[0]).all():
+        raise DataError(f"configuration: {ALL_EQUAL}", "bad-configuration")
 
 
 def check_columns(tables: Tables, config: Mapping[str, object]) -> None:

@@ -29,12 +29,10 @@ from numerics.shared.classes import places_of
 from numerics.shared.digits import rounded
 from numerics.shared.folds import Persons, of_rows, rows_that_hold
 from protocols.classes import MOST_CLASSES
-from protocols.gp.payloads import LARGEST_LOGIT, ExpertAsk, Survey
+from protocols.gp.payloads import LARGEST_LOGIT, OWN_FIT_ROWS, ExpertAsk, Survey
 from protocols.gp.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
 
-_OWN_FIT_ROWS = 500
-"""Rows from which a site estimates its own best hyperparameters."""
 _DIGEST_WORDS = 8
 
 
@@ -97,25 +95,51 @@ class Part:
 def rows_of(site: Site, *, robust: bool) -> Measurements:
     """Return the site's rows without those that have a wrong cell; `robust`: nor an outlier among the outputs.
 
-    At a real site, an input that few rows have counts as that of others (`numerics.gp.rare_values`).
+    At a real site, an input that few rows have counts as that of others (`numerics.gp.rare_values`), and outputs beyond
+    `LIMIT` as `LIMIT` deviations where few rows have one.
 
     Whoever knows sums over the rows with and without these learns the difference: a site leaves out ``min-rows`` rows,
     if any, and as many more for outliers. A site that would then have too few rows for an expert keeps all.
     """
+    rows = _usual_rows(site)
+    if robust:
+        rows = _without_outliers(rows, LIMIT, _min_rows(site))
+    return _with_common_outputs(rows, _fewest(site)) if site.has_private_rows else rows
+
+
+def _usual_rows(site: Site) -> Measurements:
+    """Return the site's rows without those that have a wrong cell; at a real site without rare inputs."""
     rows: Measurements = site.shard
     if site.has_private_rows:
-        rows = _without_rare_inputs(rows, rows_that_hold(site.policy.at_least(int(FEWEST_ROWS)), rows.person))
-    least = site.consents.number("min-rows", Consents.min_rows)
-    rows = _without_outliers(rows, np.inf, least)
-    return _without_outliers(rows, LIMIT, least) if robust else rows
+        rows = _without_rare_inputs(rows, _fewest(site))
+    return _without_outliers(rows, np.inf, _min_rows(site))
+
+
+def _fewest(site: Site) -> int:
+    """Return the fewest rows of which a value may be told."""
+    return rows_that_hold(site.policy.at_least(int(FEWEST_ROWS)), site.shard.person)
+
+
+def _min_rows(site: Site) -> int:
+    return site.consents.number("min-rows", Consents.min_rows)
 
 
 @lru_cache(maxsize=4)
 def _without_outliers(rows: Measurements, limit: float, least: int) -> Measurements:
     if not rows.cells_beyond(limit).any():
         return rows
-    fewer = rows.without_outliers(limit, least, np.random.default_rng(digest_of((rows.x, rows.y))))
+    fewer = rows.without_outliers(limit, least, _draw_of(rows))
     return fewer if fewer.n >= least else rows
+
+
+def _draw_of(rows: Measurements) -> np.random.Generator:
+    """Return a source of draws that is the same for the same rows."""
+    return np.random.default_rng(digest_of((rows.x, rows.y)))
+
+
+@lru_cache(maxsize=4)
+def _with_common_outputs(rows: Measurements, fewest: int) -> Measurements:
+    return rows.with_common_outputs(LIMIT, fewest)
 
 
 @lru_cache(maxsize=4)
@@ -140,8 +164,7 @@ def parts_of(rows: Measurements, site: Site, ask: Survey | ExpertAsk) -> Int64[n
         part = np.zeros(rows.n, np.int64)
     else:
         part = rows.part if rows.part is not None else _split(Part.of(rows.x, rows.y, rows.person), ask.max_rows)
-    least = site.consents.number("min-rows", Consents.min_rows)
-    if np.bincount(part).min() < least:
+    if np.bincount(part).min() < _min_rows(site):
         raise SiteFault(Fault.FEW_ROWS_FOR_EXPERT)
     return part
 
@@ -281,7 +304,7 @@ def likelihood_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Evaluati
 def best_fit_of(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64[np.ndarray, "q"]]:
     """Return the hyperparameters that fit a draw of the site's rows best, and the information of all rows on them."""
     n, kernel = len(own.y), kernel_for(text, own.x.shape[1])
-    sample = np.sort(np.random.default_rng(own.digest).permutation(n)[:_OWN_FIT_ROWS])
+    sample = np.sort(np.random.default_rng(own.digest).permutation(n)[:OWN_FIT_ROWS])
     x, y, noise = own.x[sample], own.y[sample], None if own.noise is None else own.noise[sample]
     theta = fit_best(kernel, x, y, noise)
     information = evaluate(kernel, theta, x, y, noise).information * (n / len(sample))
@@ -290,11 +313,13 @@ def best_fit_of(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64
 
 def gain_without_outliers(text: str, site: Site) -> Float64[np.ndarray, "2"]:
     """Return how much better rows are predicted without outliers among the outputs, as `Moments.outliers`."""
-    rows = rows_of(site, robust=False)
-    usual = np.asarray(~rows.cells_beyond(LIMIT).any(axis=1))
+    rows, own = rows_of(site, robust=False), _usual_rows(site)
+    usual = np.asarray(~own.cells_beyond(LIMIT).any(axis=1))
     if rows.classes or rows_of(site, robust=True).n == rows.n:
         return np.zeros(2)
-    sample = np.random.default_rng(digest_of((rows.x, rows.y))).permutation(rows.n)[:_OWN_FIT_ROWS]
+    if site.has_private_rows:  # else the gains would be about the outliers alone, perhaps one row
+        usual = own.usual(LIMIT, _min_rows(site), _draw_of(own))
+    sample = _draw_of(rows).permutation(rows.n)[:OWN_FIT_ROWS]
     if usual[sample].all():
         return np.zeros(2)
     kernel, person = kernel_for(text, rows.x.shape[1]), of_rows(rows.person, sample)

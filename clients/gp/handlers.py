@@ -92,6 +92,7 @@ def survey(ask: Survey, site: Site) -> Moments:
     rows = rows_of(site, robust=ask.robust)
     kernel_for(ask.kernel, len(rows.features))  # refuses an unknown kernel, even if nothing is fitted
     _commit_to(site, "split", ask.max_rows, ask.local)
+    _commit_to(site, "kernel", ask.kernel, ask.fit)  # each kernel would tell other sums over the same rows
     if ask.max_rows < 1 or not (ask.local == 0 or FEWEST_NEAREST <= ask.local <= MOST_NEAREST):
         raise SiteFault(Fault.MALFORMED_ASK, "max_rows is below 1, or local out of range")
     with single_threaded():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
@@ -94,15 +94,50 @@ class Measurements:
         >>> rows.without_outliers(LIMIT, 3, np.random.default_rng(0)).n
         2
         """
-        usual: Bool[np.ndarray, "n"] = np.asarray(~self.cells_beyond(limit).any(axis=1))
+        usual = self.usual(limit, least, rng)
         if usual.all():
             return self
-        more = max(0, least - int((~usual).sum()))
-        usual[rng.permutation(np.flatnonzero(usual))[:more]] = False
         # An expert may lose all its rows; numbers stay without gaps.
         part = None if self.part is None else np.unique(self.part[usual], return_inverse=True)[1].astype(np.int64)
         person = of_rows(self.person, usual)
         return Measurements(self.x[usual], self.y[usual], self.features, part, person, self.classes)
+
+    def usual(self, limit: float, least: int, rng: np.random.Generator) -> Bool[np.ndarray, "n"]:
+        """``(n,)`` mask of the rows that `without_outliers` keeps."""
+        usual: Bool[np.ndarray, "n"] = np.asarray(~self.cells_beyond(limit).any(axis=1))
+        more = 0 if usual.all() else max(0, least - int((~usual).sum()))
+        usual[rng.permutation(np.flatnonzero(usual))[:more]] = False
+        return usual
+
+    def with_common_outputs(self, limit: float, fewest: int) -> Measurements:
+        """Return the rows with outputs moved to the limit, on a side on which too few outputs lie beyond it.
+
+        A sum of squares is known to all sites' center, and hardly more than the square of the one output that lies far
+        off. It then tells no more than that there are such outputs.
+
+        Parameters
+        ----------
+        limit : float
+            As in `cells_beyond`.
+        fewest : int
+            So many outputs beyond the limit stay as they are.
+
+        Examples
+        --------
+        >>> rows = Measurements(np.zeros((5, 1)), np.array([1.0, 2.0, 3.0, 4.0, 100.0]), ("depth",))
+        >>> rows.with_common_outputs(LIMIT, 2).y.round(3).tolist()
+        [1.0, 2.0, 3.0, 4.0, 14.861]
+        >>> rows.with_common_outputs(LIMIT, 1) is rows
+        True
+        """
+        middle, y = np.median(self.y), self.y.copy()
+        distance = np.abs(y - middle)
+        usual = limit * _NORMAL * np.median(distance)
+        for side in (-1, 1):
+            beyond = (distance > usual) & ((y > middle) == (side > 0))
+            if 0 < beyond.sum() < fewest and usual > 0:
+                y[beyond] = middle + side * usual
+        return self if self.classes or np.array_equal(y, self.y) else replace(self, y=y)
 
 
 def _deviations(values: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:

@@ -6,6 +6,8 @@ ones hide the function, and it predicts better.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Bool, Float64
 
@@ -13,10 +15,13 @@ from numerics.gp.expert import Expert
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import fit_best
 from numerics.gp.moments import moments_of, units_of
+from numerics.shared.exact_sum import exact_sum
 from numerics.shared.folds import Persons, of_rows
 
 MISLEADING = 3.0
 """Standard errors by which rows left out must be predicted better without outliers (docs/gp-evidence.md)."""
+_MOST_OF_A_SITE = 4.0
+"""Standard errors that one site's gains count at most: a site that lies cannot decide for the others."""
 
 
 def gains_without(
@@ -40,11 +45,11 @@ def gains_without(
     >>> x = np.linspace(-2, 2, 30)[:, np.newaxis]
     >>> usual = np.arange(30) != 14
     >>> gains = gains_without(SquaredExponential(1), x, np.where(usual, x[:, 0], 40.0), usual)
-    >>> bool(misleading(np.array([gains.sum(), gains @ gains])))
+    >>> misleading([np.array([gains.sum(), gains @ gains])])
     True
     >>> y = np.exp(4 * x[:, 0])
     >>> gains = gains_without(SquaredExponential(1), x, y, y < 300)
-    >>> bool(misleading(np.array([gains.sum(), gains @ gains])))
+    >>> misleading([np.array([gains.sum(), gains @ gains])])
     False
     """
     units = units_of(moments_of(x[usual], y[usual]))
@@ -72,6 +77,23 @@ def _errors(
     return np.asarray(spread * np.abs(errors))
 
 
-def misleading(sums: Float64[np.ndarray, "2"]) -> bool:
-    """Return whether gains with this sum and this sum of squares are more than chance explains."""
-    return bool(sums[0] > MISLEADING * np.sqrt(sums[1]))
+def misleading(sums: Sequence[Float64[np.ndarray, "2"]]) -> bool:
+    """Return whether gains are more than chance explains, by each site's sum of gains and sum of their squares.
+
+    The gains of all rows must be by `MISLEADING` standard errors above 0, and also where each of the m sites with
+    outliers counts alike (Stouffer's method), each as `_MOST_OF_A_SITE` standard errors at most. So a site that lies
+    has others' rows left out only if their own gains are ``(3 sqrt(m) - 4) / (m - 1)`` standard errors in the mean.
+
+    Examples
+    --------
+    A site's large gain does not outweigh that other sites predict worse without their outliers:
+
+    >>> misleading([np.array([1e9, 1e17]), np.array([0.5, 0.01])])
+    True
+    >>> misleading([np.array([1e9, 1e17]), np.array([-0.1, 0.01])])
+    False
+    """
+    total, squares = exact_sum(sums)
+    errors = [np.clip(gain / np.sqrt(square), None, _MOST_OF_A_SITE) for gain, square in sums if square > 0]
+    together = exact_sum([np.array([each]) for each in errors])[0] if errors else 0.0
+    return bool(total > MISLEADING * np.sqrt(squares) and together > MISLEADING * np.sqrt(len(errors)))

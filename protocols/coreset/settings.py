@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LOCATIONS = 200
 """Locations of a coreset for each cluster (Schmidt, Schwiegelshohn and Sohler 2018, section 4)."""
+ALL_EQUAL = "all rows of all sites are equal in the features, so there are no clusters: name other columns in features"
+"""Why such rows are not clustered."""
 MOST_PRICED = 100
 """Largest number of clusters with prices: an answer has k^2 numbers for each table of prices and group."""
 

@@ -41,8 +41,9 @@ class Moments(Payload):
     class_counts : ndarray
         Number of rows of each expert and class.
     outliers : ndarray
-        How much better rows left out are predicted without the rows whose output is an outlier: the sum over the site's
-        rows, and the sum of squares, with three digits (`numerics.gp.outliers`). 0 if it has none, or leaves them out.
+        How much better rows left out are predicted without the rows whose output is an outlier, and at a real site
+        those left out with them: the sum over the site's rows, and the sum of squares, with three digits
+        (`numerics.gp.outliers`). 0 if it has none, or leaves them out.
     """
 
     features: tuple[str, ...]

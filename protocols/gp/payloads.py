@@ -51,6 +51,8 @@ from protocols.gp.settings import FEWEST_IN_GROUP as FEWEST_IN_GROUP, MOST_GROUP
 
 MOST_ROWS = 10**9
 """Largest number of rows of an expert."""
+OWN_FIT_ROWS = 500
+"""Rows from which a site estimates its own best hyperparameters, and whether its outliers mislead."""
 MOST_EXPERTS = 10_000
 """Largest number of experts of a site."""
 MOST_CANDIDATES = 64

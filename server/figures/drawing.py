@@ -79,9 +79,12 @@ def png_panels(
 
 
 def plain(text: object, most: int = 24) -> str:
-    """Return text on one line, cut to `most` characters, with dollar signs escaped: they start mathematics."""
-    line = printable(str(text))
-    return (line if len(line) <= most else line[: most - 1] + "…").replace("$", r"\$")
+    """Return text on one line, with dollar signs escaped, which start mathematics.
+
+    Of text longer than `most` characters the middle is left out: the names of sites often differ at the end.
+    """
+    line, start = printable(str(text)), most // 2
+    return (line if len(line) <= most else f"{line[:start]}…{line[start + 1 - most :]}").replace("$", r"\$")
 
 
 def explain(axes: Axes, handles: Sequence[Any], labels: Sequence[str], abreast: int = 0) -> None:

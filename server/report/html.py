@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from protocols.settings import declared, run_keys
 from server.report import html_cost
@@ -215,7 +216,7 @@ def _figures(report: Report, images: Mapping[str, bytes]) -> Html:
 def _results(report: Report) -> Html:
     parts = []
     if report.table:
-        rows = [folded(row) for row in report.table]
+        rows = [_texts(report.protocol, row) for row in report.table]
         names = columns(rows)
         cells = [[row.get(name, "") for name in names] for row in rows]
         # Names of metrics stay as files have them, and names with a space, which may be names from the data.
@@ -223,7 +224,7 @@ def _results(report: Report) -> Html:
         headings = [name.replace("_", " ") if name in plain else name for name in names]
         parts.append(table("Result table", headings, cells, tall=len(rows) > 20, where="report.json"))
     if names := metric_names(report):
-        own, published = folded(report.metrics), folded(report.published)
+        own, published = _texts(report.protocol, report.metrics), _texts(report.protocol, report.published)
         header = ["metric", "this run", *(["published", "relative difference"] if published else []), "direction"]
         metrics = []
         for name in names:
@@ -234,6 +235,16 @@ def _results(report: Report) -> Html:
         means = ": means over the rows of the table" if "n_cells" in report.metrics else ""
         parts.append(table(f"Metrics of this run{means}{_with_errors(report)}", header, metrics))
     return joined(parts)
+
+
+def _texts(protocol: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """Return values as text, with standard errors beside them, and shares in percent."""
+    texts = folded(values)
+    for name, value in values.items():
+        known = meaning(protocol, name)
+        if isinstance(value, float) and name in texts and (known.share if known else name.startswith("share ")):
+            texts[name] = percent(value, values.get(f"{name}_se"))
+    return texts
 
 
 def _with_errors(report: Report) -> str:
@@ -289,7 +300,7 @@ def _setting(value: object) -> object:
 
 def _meaning_of(key: str) -> Html:
     keys = run_keys()
-    return Html(f'<span class="wide">{text(keys[key].meaning)}</span>') if key in keys else Html()
+    return Html(f'<span class="wide">{text(keys[key].meaning.replace("`", ""))}</span>') if key in keys else Html()
 
 
 def _versions(report: Report) -> Html:

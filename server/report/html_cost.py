@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,11 +44,11 @@ def wire(report: Report) -> Html:
             _DIRECTIONS.get(each["direction"], each["direction"]),
             f"{each['messages']:,}",
             human_bytes(each["bytes"]),
-            Html("".join(_field(field, facts) for field, facts in each["fields"].items())),
+            _fields(each["fields"]),
         ]
         for name, each in ledger.get("by_payload", {}).items()
     ]
-    header = ("content", "direction", "count", "bytes", "fields (shape in the first message)")
+    header = ("content", "direction", "count", "bytes", "fields: type and shape in the first message, bytes in all")
     return joined([paragraph(total), table("By payload", header, payloads), _by_site(report)])
 
 
@@ -74,10 +75,19 @@ def _by_site(report: Report) -> Html:
     return table(title, header, rows, tall=len(rows) > 20, where="report.json") if rows else Html()
 
 
+_SPLIT = re.compile(r" (?=×|[kMGT]?B$)|(?<=×) ")
+"""Blanks within a shape or a size."""
+
+
+def _fields(fields: Mapping[str, Mapping[str, Any]]) -> Html:
+    listed = "; ".join(_field(name, facts) for name, facts in fields.items())
+    return Html(f'<span class="wide fields">{listed}</span>' if listed else "")
+
+
 def _field(name: str, facts: Mapping[str, Any]) -> str:
     shape = f" {_shape(facts['shape'])}" if facts["shape"] else ""
-    kind = text(f"{facts['dtype']}{shape}, {human_bytes(facts['bytes'])} in all")
-    return f'<div class="field"><b>{text(name)}</b>: {kind}</div>'
+    kind = f"{facts['dtype']}{shape}, {human_bytes(facts['bytes'])}"
+    return f"<b>{text(name)}</b>: {_SPLIT.sub('&nbsp;', text(kind))}"
 
 
 def _shape(shape: Sequence[Any]) -> str:

@@ -17,6 +17,8 @@ _NUMBER = r"[-+−]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?"
 _NUMERIC = re.compile(rf"{_NUMBER}( ± {_NUMBER})?( ([kMGT]?B|m?s|%))?$")
 _MANY = 9
 """Most columns of a table in full size on paper."""
+_LONG = 40
+"""Most characters of a cell that may be narrow on a phone."""
 _SHORT = 16
 """Most characters of a cell that stays on one line."""
 
@@ -158,7 +160,7 @@ def _first_line(cell: object) -> str:
 def _row(row: Sequence[object], right: set[int]) -> str:
     texts = [text(cell) for cell in row]
     kinds = [
-        "n" if place in right else "s" if 0 < len(each) <= _SHORT and " " in each else ""
+        "n" if place in right else "s" if 0 < len(each) <= _SHORT and " " in each else "t" if len(each) > _LONG else ""
         for place, each in enumerate(texts)
     ]
     cells = "".join(f"<td{_of_class(kind)}>{each}</td>" for kind, each in zip(kinds[1:], texts[1:], strict=True))

@@ -2,10 +2,10 @@
 
 STYLE = """
 :root { --ink: #1b1f24; --dim: #59626d; --paper: #ffffff; --line: #d5d9de; --soft: #f4f6f8; --mark: #0b5cad;
-  --good: #1a6b3c; --bad: #a33a00; }
+  --shade: #00000026; --good: #1a6b3c; --bad: #a33a00; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e4e7eb; --dim: #a3adb8; --paper: #14171b; --line: #3a4149; --soft: #1d2228; --mark: #7cbcf5;
-    --good: #7fd1a0; --bad: #ffac7a; }
+    --shade: #ffffff33; --good: #7fd1a0; --bad: #ffac7a; }
 }
 * { box-sizing: border-box; }
 html { scroll-behavior: auto; -webkit-text-size-adjust: 100%; }
@@ -47,7 +47,11 @@ dl.terms dt { font-weight: 600; } dl.terms dd { margin: 0 0 .6rem; }
 nav ul { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; padding: .6rem 0; margin: 1.25rem 0 0;
   border-top: 1px solid var(--line); font-size: .92rem; max-width: none; }
 nav a { text-decoration: none; } nav a:hover { text-decoration: underline; }
-.box { overflow-x: auto; margin: 0 0 1.5rem; scrollbar-width: thin; scrollbar-color: var(--dim) var(--soft); }
+.box { overflow-x: auto; margin: 0 0 1.5rem; scrollbar-width: thin; scrollbar-color: var(--dim) var(--soft);
+  background: linear-gradient(to right, var(--paper) 40%, transparent) left / 2.5rem 100% no-repeat local,
+    linear-gradient(to left, var(--paper) 40%, transparent) right / 2.5rem 100% no-repeat local,
+    linear-gradient(to right, var(--shade), transparent) left / .9rem 100% no-repeat scroll,
+    linear-gradient(to left, var(--shade), transparent) right / .9rem 100% no-repeat scroll; }
 .tall { max-height: 26rem; overflow-y: auto; border: 1px solid var(--line); border-radius: .35rem;
   padding: 0 0 0 .6rem; }
 .tall::-webkit-scrollbar { width: .65rem; height: .65rem; } .tall::-webkit-scrollbar-thumb { background: var(--dim);
@@ -64,14 +68,13 @@ thead th { background: var(--paper); border-bottom: 2px solid var(--line); color
   font-size: .88rem; vertical-align: bottom; }
 tbody th { font-weight: normal; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } td.n, .s, .best { white-space: nowrap; }
-.wide { min-width: 13rem; max-width: 30rem; display: inline-block; }
+.wide { min-width: 13rem; max-width: 30rem; display: inline-block; } td.t { min-width: 14rem; }
 tr.mine th, tr.mine td { font-weight: 600; }
 .good { color: var(--good); } .bad { color: var(--bad); } .best { font-weight: 700; }
 code, pre { font-family: ui-monospace, "SFMono-Regular", Consolas, "Liberation Mono", monospace; font-size: .88em; }
 code.name { color: var(--dim); }
 pre { background: var(--soft); border: 1px solid var(--line); border-radius: .35rem; padding: .75rem; overflow-x: auto;
   margin: 0 0 1rem; overflow-wrap: normal; line-height: 1.5; }
-.fields { color: var(--dim); font-size: .9em; } .field { white-space: nowrap; }
 figure { margin: 0 0 2rem; } figcaption { font-size: .95rem; max-width: 46rem; margin-top: .5rem; }
 img { display: block; width: auto; max-width: min(100%, 50rem); height: auto; background: #ffffff;
   border: 1px solid var(--line); border-radius: .35rem; padding: .35rem; }
@@ -80,7 +83,10 @@ details { margin: 0 0 1rem; } summary { cursor: pointer; color: var(--mark); pad
 @media (max-width: 40rem) { .bars { grid-template-columns: minmax(0, 1fr) auto; }
   .bars { grid-auto-flow: row; } .bars .value { grid-column: 2; } .track { grid-column: 1 / 3; }
   .bars .saved { grid-column: 1 / 3; margin-bottom: .5rem; white-space: normal; } }
-@media (max-width: 40rem) { .wide { min-width: 9rem; } .answer { font-size: 1.1rem; } }
+@media (max-width: 40rem) { .wide { min-width: 9rem; } .fields { min-width: 20rem; } .answer { font-size: 1.1rem; }
+  td.s { white-space: normal; }
+  th, td { padding-right: .7rem; min-width: 2.5rem; } }
+@media screen and (prefers-color-scheme: dark) { img { filter: brightness(.88); } }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .75rem; font-size: .9rem;
   color: var(--dim); }
 @media (min-width: 72rem) {
@@ -100,10 +106,11 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .75re
   #figures { break-before: page; } .tall { border: 0; padding: 0; }
   .bar { background: #777777; } .mine .bar { background: #000000; } .track { background: #dddddd; }
   body { display: block; max-width: none; padding: 0; font-size: 10pt; } nav, .skip { display: none; }
-  .box, .tall, pre { overflow: visible; max-height: none; } pre { white-space: pre-wrap; overflow-wrap: anywhere; }
-  table { font-size: 8.5pt; overflow-wrap: break-word; } .field { white-space: normal; }
+  .box { background: none; } .box, .tall, pre { overflow: visible; max-height: none; }
+  pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+  table { font-size: 8.5pt; overflow-wrap: break-word; }
   table.many { font-size: 6.5pt; overflow-wrap: anywhere; } .many td.n, .many .s { white-space: normal; }
-  th, td { min-width: 0; padding-right: .5rem; } .wide { min-width: 0; }
+  th, td { min-width: 0; padding-right: .5rem; } .wide, td.t { min-width: 0; }
   .tall thead th { position: static; }
   details::details-content { content-visibility: visible; block-size: auto; } summary { color: inherit; }
   tr, figure { break-inside: avoid; } h2, h3, .label, summary { break-after: avoid; }

@@ -23,7 +23,7 @@ from protocols.coreset.payloads import (
     Summarize,
     Summary,
 )
-from protocols.coreset.settings import Settings
+from protocols.coreset.settings import ALL_EQUAL, Settings
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell, in_step, no_asks
@@ -199,6 +199,8 @@ def _reduce(pool: PooledCoreset, most: int, rng: np.random.Generator) -> tuple[W
 
 def _cluster(pool: PooledCoreset, points: WeightedPoints, settings: Settings, rng: np.random.Generator) -> Clustering:
     distinct = len(np.unique(points.points, axis=0))
+    if settings.k > distinct == 1:
+        raise FusionError(ALL_EQUAL)
     if settings.k > distinct:
         raise FusionError(
             f"{distinct} different points cannot form coreset.k={settings.k} clusters: set a smaller coreset.k or"

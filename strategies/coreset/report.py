@@ -70,7 +70,7 @@ def table_of(outcome: CoresetOutcome) -> list[dict[str, Any]]:
         {
             "stands out": profile.in_words(cluster),
             "rule": profile.rule_in_words(cluster),
-            "named rightly": profile.rules[cluster].right,
+            "share named rightly": profile.rules[cluster].right,
         }
         for cluster in range(len(bounded))
     ]

@@ -20,7 +20,6 @@ from numerics.gp.measurements import Queries
 from numerics.gp.moments import share_between
 from numerics.gp.outliers import misleading
 from numerics.shared.classes import places_of
-from numerics.shared.exact_sum import exact_sum
 from numerics.shared.threads import single_threaded
 from protocols.center_inputs import unusable_input
 from protocols.gp.payloads import LARGEST, Inputs, Moments, Rows, Survey
@@ -144,11 +143,10 @@ class GP(FusionStrategy):
         fits = _is_convertible(settings.kernel)
         local = settings.nearest
         survey = Survey(settings.max_expert_rows, settings.kernel, fit=fits, robust=settings.robust, local=local)
-        check = check_moments(settings.kernel, local)
-        answers: dict[str, Moments] = yield Broadcast(survey, check=check)
-        if settings.outliers == "auto" and misleading(exact_sum([each.outliers for each in answers.values()])):
+        answers: dict[str, Moments] = yield Broadcast(survey, check=check_moments(survey))
+        if settings.outliers == "auto" and misleading([each.outliers for each in answers.values()]):
             survey = replace(survey, robust=True)
-            answers = yield Broadcast(survey, check=check)
+            answers = yield Broadcast(survey, check=check_moments(survey))
         own_noise = settings.noise == "site"
         registry = ExpertRegistry.of(
             answers, robust=survey.robust, local=local, own_noise=own_noise, target=self.target

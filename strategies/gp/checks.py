@@ -17,11 +17,13 @@ from protocols.gp.payloads import (
     LARGEST,
     MOST_EXPERTS,
     MOST_ROWS,
+    OWN_FIT_ROWS,
     Inputs,
     Moments,
     Predict,
     Predictions,
     Rows,
+    Survey,
 )
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
@@ -35,14 +37,16 @@ _SLACK = 0.01
 """Share by which a mean may exceed its bound: with almost no noise, a factorization has few correct digits."""
 
 
-def check_moments(kernel: str, local: int = 0) -> Check:
+def check_moments(ask: Survey) -> Check:
     """Return a check that refuses impossible moments, hyperparameters of another kernel, and other nearest rows."""
 
     def check(site: str, answer: Moments) -> None:
         _check_moments(answer)
-        if answer.nearest and (answer.nearest != local or len(answer.counts) > 1):
-            raise PayloadError(answer.title(), "nearest", f"expected one expert of {local} nearest rows, or none")
-        _check_choice(answer, len(kernel_of(kernel, len(answer.features)).names) + 1)
+        if answer.nearest and (answer.nearest != ask.local or len(answer.counts) > 1):
+            raise PayloadError(answer.title(), "nearest", f"expected one expert of {ask.local} nearest rows, or none")
+        _check_choice(answer, len(kernel_of(ask.kernel, len(answer.features)).names) + 1)
+        if answer.outliers.any() and (ask.robust or answer.classes or not len(answer.theta)):
+            raise PayloadError(answer.title(), "outliers", "expected zeros: nothing is predicted without outliers")
 
     return check
 
@@ -72,7 +76,8 @@ def _check_moments(answer: Moments) -> None:
     _check_class_counts(answer)
     total, squares = answer.outliers
     # Cauchy and Schwarz, up to three digits.
-    if not 0 <= squares <= LARGEST**2 or total**2 > (1 + _SLACK) * (answer.counts.sum() + answer.left_out) * squares:
+    n_rows = min(int(answer.counts.sum()), OWN_FIT_ROWS)
+    if not 0 <= squares <= LARGEST**2 or total**2 > (1 + _SLACK) * n_rows * squares:
         refuse("outliers", "expected a sum over the site's rows, and one of their squares")
     if not set(answer.consents) <= set(CONSENTS):
         refuse("consents", f"expected some of {', '.join(CONSENTS)}")

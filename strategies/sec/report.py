@@ -282,19 +282,19 @@ def table_of(outcome: SECOutcome) -> list[dict[str, Any]]:
         row: dict[str, Any] = {
             "cluster": "none" if label < 0 else label,
             "learners": len(members),
-            "rows": sum(profiles[i].n for i in members),
-            "methods": _list_counts(Counter(profiles[i].method for i in members)),
+            "who": list_names([str(name) for name in names[members]], _MOST_LISTED),
         }
-        held_out_errors = {str(name): outcome.errors.get(str(name), {}) for name in names[members]}
-        row |= mean_errors(with_recommendation(held_out_errors, outcome.recommendations), outcome.prefix)
-        center_errors = {str(name): outcome.center.errors.get(str(name), {}) for name in names[members]}
-        row |= mean_errors(center_errors, f"{outcome.prefix}test_")
         best = Counter(
             outcome.recommendations[str(name)] for name in names[members] if str(name) in outcome.recommendations
         )
         if best:
             row["recommended"] = _list_counts(best)
-        row["who"] = list_names([str(name) for name in names[members]], _MOST_LISTED)
+        row["rows"] = sum(profiles[i].n for i in members)
+        row["methods"] = _list_counts(Counter(profiles[i].method for i in members))
+        held_out_errors = {str(name): outcome.errors.get(str(name), {}) for name in names[members]}
+        row |= mean_errors(with_recommendation(held_out_errors, outcome.recommendations), outcome.prefix)
+        center_errors = {str(name): outcome.center.errors.get(str(name), {}) for name in names[members]}
+        row |= mean_errors(center_errors, f"{outcome.prefix}test_")
         rows.append(row)
     return rows
 

@@ -186,7 +186,7 @@ def test_a_network_that_delays_and_drops_costs_time_or_an_answer(tmp_path: Path)
         time.sleep(10)
         line.down = False
         found = results_of(deployed.wait(500))
-    assert line.n_dropped > 5
+    assert line.n_dropped > 1
     missing = load(found)[0].missing
     if not missing:
         assert_equal(found, undisturbed(world, tmp_path))

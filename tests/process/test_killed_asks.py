@@ -100,7 +100,8 @@ def test_a_supernode_is_killed_in_an_ask(tmp_path: Path, protocol: str, ask: str
             found = results_of(deployed.wait())
         finally:
             deployed.end()
-    assert_equal(found, expected)
+    # What is sent in vain depends on when the SuperLink notices that the site is gone.
+    assert_equal(found, expected, besides=("numbers_down",))
     [(called, lines)] = load(found)[0].missing.items()
     assert called == victim if number > 1 else called.startswith("node ")
     assert lines[0] == f"round {number}: its node failed (Flower error code 5)"

@@ -640,6 +640,13 @@ MOMENTS: dict[str, tuple[str, Callable[[Moments], dict[str, Any]]]] = {
     "more hyperparameters": ("theta", lambda m: {"theta": np.append(m.theta, 0.0)}),
     "knowledge of other hyperparameters": ("information", lambda m: {"information": m.information[1:]}),
     "knowledge of less than nothing": ("information", lambda m: {"information": -m.information - 1}),
+    "gains of more than all rows": ("outliers", lambda m: {"outliers": np.array([1e9, 1.0])}),
+    "gains whose squares are below nothing": ("outliers", lambda m: {"outliers": np.array([0.0, -1.0])}),
+    "gains beyond all measure": ("outliers", lambda m: {"outliers": np.array([0.0, 1e200])}),
+    "gains without a model of its own": (
+        "outliers",
+        lambda m: {"outliers": np.ones(2), "theta": m.theta[:0], "information": m.information[:0]},
+    ),
 }  # fmt: skip
 LIKELIHOODS: dict[str, tuple[str, Callable[[Likelihood], dict[str, Any]]]] = {
     "another number of candidates": (

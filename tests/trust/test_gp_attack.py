@@ -73,6 +73,26 @@ def test_short_lengths_in_one_column_tell_no_row(path: Path, monkeypatch: pytest
     assert each.n_claims == 0 if protected else each.groups_out > 0, each.lines
 
 
+@pytest.mark.parametrize("protected", [True, False])
+def test_an_output_that_lies_far_off_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protected: bool
+) -> None:
+    """Without the protection, sums of squares with this row and without it tell its output."""
+    if not protected:
+        monkeypatch.setattr("clients.gp.experts._with_common_outputs", lambda rows, fewest: rows)
+    known = dict.fromkeys(("outliers", "gains"), 0)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame(rng.normal(size=(N, 3)), columns=["x", "z", "y"])
+        frame.loc[rng.integers(N), "y"] = rng.choice([-1, 1]) * rng.uniform(12, 40)
+        frame.to_csv(tmp_path / "wells.csv", index=False)
+        for name in known:
+            (each,) = play("gp", tmp_path / "wells.csv", settings={"target": "y"}, only=name)
+            assert each.n_claims == 1, each.lines
+            known[name] += each.groups_out
+    assert max(known.values()) <= 1 if protected else known["outliers"] > 15, known
+
+
 @pytest.fixture
 def of_classes(tmp_path: Path) -> Path:
     return _patients(tmp_path, 0)

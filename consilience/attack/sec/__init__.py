@@ -8,22 +8,20 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, UInt8
+from jaxtyping import Float64
 
 from consilience.attack.interface import Attack, Claims
+from consilience.attack.sec.center import Center
 from consilience.attack.sec.crafted_models import (
     FINEST,
     LARGEST,
     Boxes,
-    digits_of,
-    shares_of,
-    smallest_excess,
     values_of,
 )
 from consilience.attack.site import AttackedSite
 from numerics.shared.classes import SMALLEST_PROBABILITY
 from numerics.shared.regression_rows import RegressionRows
-from protocols.sec.payloads import MOST_ROWS, Errors, Exchange, FittedModel, Losses, Predict, Select
+from protocols.sec.payloads import Errors, FittedModel, Predict, Select
 
 _MOST_ASKS = 400
 _REPETITIONS = 10
@@ -40,85 +38,9 @@ def true_rows(shard: RegressionRows) -> Float64[np.ndarray, "n q"]:
     return np.column_stack([shard.x, shard.y])
 
 
-# -- asks -------------------------------------------------------------------------------------------------------------
-
-
-class _Center:
-    """A lying center in its run with the site: it asks for the site's model, then sends models of its own making."""
-
-    def __init__(self, site: AttackedSite) -> None:
-        self.site = site
-        low, high = site.ranges[:, :-1]
-        margin = np.where(high > low, 0.01 * (high - low), 1.0)
-        self.boxes = Boxes(low - margin, high + margin)
-        self.n_models, self.holdout, self.refusal = 0, 0.0, "the site takes no part"
-        self.fitted: FittedModel | None = None
-
-    def start(self, holdout: float = 0.0) -> bool:
-        """Start a run in which the site holds this share of its rows out."""
-        self.holdout = holdout
-        select = Select("lr", "half-half", "model", 5, "fitted", moments=False)
-        if not self.site.start_run({"sec.holdout": holdout}):
-            return False
-        self.fitted = self.site.ask(select)
-        return self.fitted is not None
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The site's classes."""
-        return self.fitted.classes if self.fitted else ()
-
-    @property
-    def n(self) -> int:
-        """Rows that the site learned from."""
-        return self.fitted.n if self.fitted else 0
-
-    def sums(self, models: Sequence[UInt8[np.ndarray, "_"]], *, keep: bool = False) -> Float64[np.ndarray, "models"]:
-        """Return the sum of the losses of each model; NaN if the site sends none."""
-        self.n_models += len(models)
-        names = tuple(f"m{self.n_models}-{place}" for place in range(len(models)))
-        ask = Exchange(names, tuple(models), "model", keep=keep)
-        if k := len(self.classes):
-            everything, rows = tuple(np.arange(k) for _ in models), np.full(len(models), MOST_ROWS)
-            ask = replace(ask, classes=self.classes, places=everything, rows=rows)
-        answer = self.site.ask(ask)
-        if answer is None and self.start(self.holdout):  # another run may get an answer
-            answer = self.site.ask(ask)
-        if not isinstance(answer, Losses):
-            return np.full(len(models), np.nan)
-        return np.asarray(np.where(answer.finite, answer.losses, np.nan) * self.n)
-
-    def counting_models(self, group: Sequence[int]) -> list[UInt8[np.ndarray, "_"]]:
-        """Return models the sum of whose losses has a digit for each of these boxes, the number of rows in it.
-
-        For amounts it is one model. For classes it is one for each class, sure of it in the boxes to a degree: the sum
-        of a row's k losses is the same whatever its class is.
-        """
-        if not (k := len(self.classes)):
-            return [self.boxes.model(dict(zip(group, values_of(self.n), strict=False)))]
-        shares = dict(zip(group, shares_of(self.n, k), strict=False))
-        return [self.boxes.classifier(shares, place, k) for place in range(k)]
-
-    def read_counts(
-        self, groups: Sequence[Sequence[int]], sums: Float64[np.ndarray, "models"], n_rows: int
-    ) -> list[list[int]]:
-        """Return the numbers of rows in boxes from the sums over `n_rows` rows that `counting_models` have."""
-        k = len(self.classes)
-        totals = sums.reshape(len(groups), -1).sum(axis=1) - n_rows * (k * np.log(k) if k else 0.0)
-        unit = smallest_excess(self.n) if k else LARGEST**2
-        return [digits_of(total, unit, self.n, len(group)) for group, total in zip(groups, totals, strict=True)]
-
-    @property
-    def note(self) -> str:
-        return f"models sent: {self.n_models}"
-
-
-# -- attacks ----------------------------------------------------------------------------------------------------------
-
-
 def bisection(site: AttackedSite) -> Claims:
     """Leaves of very unequal losses let one error hold many counts; boxes with rows are cut again and again."""
-    center = _Center(site)
+    center = Center(site)
     if not center.start():
         return Claims.none(site.ranges.shape[1], center.refusal)
     boxes, n, together = center.boxes, center.n, len(values_of(center.n))
@@ -138,7 +60,7 @@ def bisection(site: AttackedSite) -> Claims:
     return _claims(center, counts)
 
 
-def _claims(center: _Center, counts: Mapping[int, int]) -> Claims:
+def _claims(center: Center, counts: Mapping[int, int]) -> Claims:
     """Return a claim for every box with rows, with the outcome where there is one row."""
     boxes, filled = center.boxes, [box for box, count in counts.items() if count]
     single = [box for box in filled if counts[box] == 1]
@@ -155,7 +77,7 @@ def _claims(center: _Center, counts: Mapping[int, int]) -> Claims:
     )
 
 
-def _amounts_of(center: _Center, single: Sequence[int]) -> dict[int, float]:
+def _amounts_of(center: Center, single: Sequence[int]) -> dict[int, float]:
     """Return the outcomes of rows that are alone in their boxes, where each becomes far off."""
     least, greatest = center.site.ranges[:, -1]
     value, boxes = 1000.0 * max(greatest - least, abs(least), abs(greatest)), center.boxes
@@ -163,7 +85,7 @@ def _amounts_of(center: _Center, single: Sequence[int]) -> dict[int, float]:
     return dict(zip(single, (value**2 - (np.array(sums) - base)) / (2 * value), strict=True))
 
 
-def _classes_of(center: _Center, single: Sequence[int]) -> dict[int, float]:
+def _classes_of(center: Center, single: Sequence[int]) -> dict[int, float]:
     """Return the places of the classes of rows that are alone in their boxes: of which a sure leaf loses least."""
     k = len(center.classes)
     if not single:
@@ -175,7 +97,7 @@ def _classes_of(center: _Center, single: Sequence[int]) -> dict[int, float]:
 
 def strips(site: AttackedSite) -> Claims:
     """Pairs of trees that differ by a strip, all in one ask; answers for the same boundary are averaged."""
-    center = _Center(site)
+    center = Center(site)
     if not center.start():
         return Claims.none(site.ranges.shape[1], center.refusal)
     boundaries = _boundaries(site)[1:-1]
@@ -184,7 +106,7 @@ def strips(site: AttackedSite) -> Claims:
 
 def strip_a_run(site: AttackedSite) -> Claims:
     """All models of a run ask for the rows of one strip; of fifty runs and more, 25 each ask for the same strip."""
-    center = _Center(site)
+    center = Center(site)
     n_runs, n_models = (1, _MODELS // 2) if site.most_runs < 2 * _RUNS_A_STRIP else (_RUNS_A_STRIP, 10)
     claims = []
     for bounds in pairwise(_boundaries(site)[1:-1].tolist()):
@@ -208,14 +130,14 @@ def _boundaries(site: AttackedSite) -> Float64[np.ndarray, "b"]:
 
 
 def _rows_beyond(
-    center: _Center, boundaries: Float64[np.ndarray, "b"], repeats: int, first: int = 0
+    center: Center, boundaries: Float64[np.ndarray, "b"], repeats: int, first: int = 0
 ) -> Float64[np.ndarray, "b"]:
     """Return the rows beyond each boundary of the first column, the mean of so many answers from the first on."""
     places = range(first, first + (max(1, repeats // len(center.classes)) if center.classes else repeats))
     return (_counts_of_classes if center.classes else _counts)(center, boundaries, places)
 
 
-def _between(center: _Center, boundaries: Float64[np.ndarray, "b"], means: Float64[np.ndarray, "b"]) -> Claims:
+def _between(center: Center, boundaries: Float64[np.ndarray, "b"], means: Float64[np.ndarray, "b"]) -> Claims:
     """Claim the rows between neighboring boundaries of the first column, from the counts beyond each boundary."""
     counts = np.nan_to_num(means[:-1] - means[1:]).round().astype(np.int64)
     bounds = np.full((2, len(counts), center.site.ranges.shape[1]), np.inf)
@@ -225,7 +147,7 @@ def _between(center: _Center, boundaries: Float64[np.ndarray, "b"], means: Float
     return Claims(bounds[0], bounds[1], counts, [center.note])
 
 
-def _counts(center: _Center, boundaries: Float64[np.ndarray, "b"], places: range) -> Float64[np.ndarray, "b"]:
+def _counts(center: Center, boundaries: Float64[np.ndarray, "b"], places: range) -> Float64[np.ndarray, "b"]:
     """Return the rows beyond each boundary, by leaves that are far off there."""
     models = []
     for boundary in boundaries:
@@ -236,9 +158,7 @@ def _counts(center: _Center, boundaries: Float64[np.ndarray, "b"], places: range
     return np.asarray((center.sums(models) / values**2).reshape(len(boundaries), len(places)).mean(axis=1))
 
 
-def _counts_of_classes(
-    center: _Center, boundaries: Float64[np.ndarray, "b"], places: range
-) -> Float64[np.ndarray, "b"]:
+def _counts_of_classes(center: Center, boundaries: Float64[np.ndarray, "b"], places: range) -> Float64[np.ndarray, "b"]:
     """Return the rows beyond each boundary, by leaves that are sure of one class each there, and of none elsewhere.
 
     The k losses of a row beyond it, one for each class, sum to the same whatever its class is.
@@ -256,7 +176,7 @@ def _counts_of_classes(
 
 def held_out(site: AttackedSite) -> Claims:
     """Leaves count rows as in bisection, also among the held-out rows, on which each model is evaluated alone."""
-    center = _Center(site)
+    center = Center(site)
     if not center.start(holdout=0.2):
         return Claims.none(site.ranges.shape[1], center.refusal)
     n_groups = _COMBINATIONS // max(1, len(center.classes))
@@ -289,7 +209,7 @@ def held_out(site: AttackedSite) -> Claims:
 
 def spread(site: AttackedSite) -> Claims:
     """Leaves count held-out rows by the standard error of a difference: its square is a mean of squared differences."""
-    center = _Center(site)
+    center = Center(site)
     if not center.start(holdout=0.2):
         return Claims.none(site.ranges.shape[1], center.refusal)
     boxes = center.boxes

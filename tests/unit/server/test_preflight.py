@@ -78,6 +78,7 @@ def made(tmp_path: Path) -> SimpleNamespace:
         "few": {"north": plain, "south": plain, "_test": frame(iron=None)},
         "text": {"north": plain, "south": plain, "west": low},
         "texts": {"north": low, "south": low, "west": plain},
+        "equal": {"north": frame(iron=[1.5] * N), "south": frame(iron=[1.5] * N)},
         "cells": {"north": frame(iron=["", *range(1, N)]), "south": plain, "west": frame(iron=[1e99] * N)},
         "no_test": {"north": plain, "south": plain, "_test": frame(level=None)},
     }
@@ -194,6 +195,8 @@ groups of single rows: protocol=coreset data={good} sensitive=patient
     configuration: no group of sensitive='patient' has 5 rows at a site (coreset.min-weight), the largest 1
 more clusters than points: protocol=coreset data={good} sensitive=sex coreset.k=8
     configuration: 36 rows cannot form coreset.k=8 clusters of points that stand for 5 rows each
+rows that are all equal: protocol=coreset data={equal} sensitive=sex features=iron coreset.k=2
+    configuration: all rows of all sites are equal in the features
 the output directory is a file: scenario=bc3e-wine output-dir=file
     file is a file, not a folder; set another output-dir
 the output directory would be in a file: scenario=bc3e-wine output-dir=file/results
@@ -261,6 +264,7 @@ def test_what_is_wrong_is_one_sentence(settings: str, message: str, world: Simpl
         ("protocol=residual data={no_level} target=level id=patient", 3),
         ("protocol=residual data={halves} target=level features=iron,age", 3),
         ("protocol=coreset data={good} sensitive=sex coreset.k=2", 3),
+        ("protocol=coreset data={equal} sensitive=sex features=iron,age coreset.k=2", 2),
     ],
 )
 def test_what_is_right_is_a_plan(settings: str, n_sites: int, world: SimpleNamespace) -> None:
