@@ -304,7 +304,7 @@ def _meaning_of(key: str) -> Html:
 
 
 def _versions(report: Report) -> Html:
-    rows = [[name, version] for name, version in report.versions.items()]
+    rows = [[name, version] for name, version in sorted(report.versions.items())]
     return table("Software of the fusion center", ("package", "version"), rows) if rows else Html()
 
 
