@@ -182,7 +182,7 @@ def _refuse(error: Exception, exchange: _Exchange) -> RecordDict:
     if site is None or not site.log_failure(number):
         _log_details(name, error)
     elif site.simulated and not isinstance(error, SiteFault):
-        # The file of a simulated site goes with a run that fails; whoever reads the run's log holds its rows.
+        # The file of a simulated site goes with a run that fails.
         logger.error("site %s: %s", name, _in_a_line(error))
     content = write_answer(Answer(name, number, fault, ()))
     try:
@@ -198,9 +198,9 @@ def _refuse(error: Exception, exchange: _Exchange) -> RecordDict:
 
 
 def _in_a_line(error: Exception) -> str:
-    """Return an unexpected error with the place where it was raised."""
+    """Return the type of an unexpected error and the line of code that raised it; its text may hold values of rows."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({Path(frame.filename).name}, line {frame.lineno})"
+    return f"{type(error).__name__} in {Path(frame.filename).name}, line {frame.lineno}: {frame.line}"
 
 
 def _log_details(name: str, error: Exception) -> None:
