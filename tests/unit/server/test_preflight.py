@@ -13,9 +13,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from common.settings import ConfigError
 from protocols.settings import declared, run_keys
 from scenarios.data_set import DATA_VARIABLE
 from scenarios.datasets import DATA_SETS
@@ -411,3 +413,14 @@ def test_what_is_prepared_is_not_logged_before_the_run(
     with caplog.at_level(logging.INFO, "flwr"):
         preflight({"protocol": "sec", "data": str(tmp_path), "target": "y", "missing": "impute"})
     assert not caplog.records
+
+
+def test_standardized_learners_are_refused_with_test_rows_only(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for name in ("a", "b", "_test"):
+        np.savetxt(tmp_path / f"{name}.csv", rng.normal(size=(30, 2)), delimiter=",", header="x,y", comments="")
+    settings = {"protocol": "sec", "data": str(tmp_path), "target": "y", "sec.standardize": "learner"}
+    with pytest.raises(ConfigError, match="cannot predict the center's test rows"):
+        preflight(settings)
+    (tmp_path / "_test.csv").unlink()
+    preflight(settings)
