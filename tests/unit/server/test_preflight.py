@@ -319,13 +319,12 @@ def test_text_far_below_is_no_difference(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["parquet", "npz"])
 def test_other_kinds_of_files_are_looked_at_too(tmp_path: Path, ending: str) -> None:
-    import numpy as np
-
     def write(path: Path, rows: pd.DataFrame) -> None:
         if ending == "parquet":
             rows.to_parquet(path)
         else:
-            np.savez(path, **{name: rows[name].to_numpy() for name in ("age", "iron", "level") if name in rows})
+            columns = {name: rows[name].to_numpy() for name in ("age", "iron", "level") if name in rows}
+            np.savez(path, **columns)  # type: ignore[arg-type]
 
     (tmp_path / "data").mkdir()
     settings = {"protocol": "sec", "data": str(tmp_path / "data"), "target": "level"}
