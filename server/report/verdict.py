@@ -334,10 +334,8 @@ def _of_sites(report: Report) -> list[str]:
     """Return the warnings of every protocol: sites that failed, and a site that spoils the result."""
     warnings = []
     if report.missing:
-        who = listed(sorted(report.missing))
-        warnings.append(
-            f"{len(report.missing)} of {counted(len(report.sites), 'site')} did not answer every ask: {who}."
-        )
+        who, all_sites = listed(sorted(report.missing)), {*report.sites, *report.missing}
+        warnings.append(f"{len(report.missing)} of {counted(len(all_sites), 'site')} did not answer every ask: {who}.")
     if improved := better_without(report):
         warnings.append(improved)
     return warnings

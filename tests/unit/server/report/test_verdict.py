@@ -140,6 +140,8 @@ def test_the_report_keeps_the_verdict_with_what_was_compared() -> None:
     assert verdict(kept) == found
     assert [way.metric for way in found.ways] == ["accuracy", "accuracy_majority", "accuracy_best_component"]
     assert found.warnings == ("1 of 2 sites did not answer every ask: b.",)
+    made.missing = {"node 7": ["its process ended"]}  # before it had said its name
+    assert judge(made, {}).warnings == ("1 of 3 sites did not answer every ask: node 7.",)
 
 
 @pytest.mark.parametrize(
