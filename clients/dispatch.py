@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flwr.app import Context, Message, RecordDict
@@ -180,6 +181,9 @@ def _refuse(error: Exception, exchange: _Exchange) -> RecordDict:
         logger.error("site %s: round %d: %s [%s]", name or "without a name", number, fault.message, fault.slug)
     if site is None or not site.log_failure(number):
         _log_details(name, error)
+    elif site.simulated and not isinstance(error, SiteFault):
+        # The file of a simulated site goes with a run that fails.
+        logger.error("site %s: %s", name, _in_a_line(error))
     content = write_answer(Answer(name, number, fault, ()))
     try:
         from clients.places import ledger_of
@@ -191,6 +195,12 @@ def _refuse(error: Exception, exchange: _Exchange) -> RecordDict:
         logger.error("site %s: %s", name or "without a name", unwritten)
         return write_answer(Answer(name, number, Fault.OUTPUT_NOT_WRITTEN, ()))
     return content
+
+
+def _in_a_line(error: Exception) -> str:
+    """Return the type of an unexpected error and the line of code that raised it; its text may hold values of rows."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {Path(frame.filename).name}, line {frame.lineno}: {frame.line}"
 
 
 def _log_details(name: str, error: Exception) -> None:

@@ -135,7 +135,7 @@ def run(
         for note in request.request.plan.notes if request.request.plan and progress != "log" else ():
             warnings.warn(note, stacklevel=3)  # of whoever called `run`
         with watch(progress, resumable=keep is None) as show:
-            path = _run_by(engine, request, show, workers)
+            path = _run_by(engine, request, show, workers, with_page=keep is None)
         result = Run(path, keep=request.tables)
         failing.pop_all()
         if keep is not None:
@@ -175,13 +175,13 @@ def suggest(learned: Run, points: Rows) -> pd.DataFrame:
     import pandas as pd
 
     from protocols import registry
-    from protocols.prediction import read_report, suggestion_key
+    from protocols.prediction import suggestion_key
 
-    key = suggestion_key(learned.path)
-    protocol = str(read_report(learned.path)["protocol"])
+    key = suggestion_key(learned._folder)
+    protocol = learned.report.protocol
     settings = registry.room(protocol, "settings").Settings(**{key.partition(".")[2]: True})
     prediction = run(PREDICT, settings, from_=learned, data=points)
-    return pd.read_csv(prediction.path / "suggestions.csv")
+    return pd.read_csv(prediction._folder / "suggestions.csv")
 
 
 @plain_errors
@@ -322,8 +322,12 @@ def scenarios() -> pd.DataFrame:
     return pd.DataFrame(rows).set_index("scenario").sort_index()
 
 
-def _run_by(engine: Engine, request: PythonRequest, show: Any, workers: int | None) -> Path:
-    """Run to the end by an engine, and return the results directory."""
+def _run_by(engine: Engine, request: PythonRequest, show: Any, workers: int | None, *, with_page: bool) -> Path:
+    """Run to the end by an engine, and return the results directory.
+
+    In the local engine, figures and page of results in a temporary directory wait until somebody asks for them: they
+    take most of a short run.
+    """
     if engine == "flower":
         with tempfile.TemporaryDirectory(prefix="consilience-data-") as folder:
             return _run_by_flower(request.with_files(Path(folder)), show)
@@ -331,7 +335,8 @@ def _run_by(engine: Engine, request: PythonRequest, show: Any, workers: int | No
     from consilience.local_engine.log import log_lines
 
     with log_lines(show):
-        return local.run(request.request.settings, request.request.sites, workers=workers, plan=request.request.plan)
+        what = request.request
+        return local.run(what.settings, what.sites, workers=workers, plan=what.plan, with_page=with_page)
 
 
 def _run_by_flower(request: RunRequest, show: Any) -> Path:

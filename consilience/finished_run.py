@@ -19,7 +19,7 @@ from consilience.python_data import table_of_rows
 from server.report.data import ResultsError
 from server.report.headline import answer
 from server.report.verdict import verdict
-from server.results import load
+from server.results import FIGURES, load
 from server.run_names import take_number
 
 if TYPE_CHECKING:
@@ -45,11 +45,6 @@ class Run:
     keep : object
         Object that must live as long as the run: tables given in Python.
 
-    Attributes
-    ----------
-    path : Path
-        Results directory.
-
     Raises
     ------
     ResultsError
@@ -57,9 +52,19 @@ class Run:
     """
 
     def __init__(self, path: Path, keep: object = None) -> None:
-        self.path = path
+        self._folder = path
         self._keep = keep
         self._report, self._arrays = load(path)
+
+    @property
+    def path(self) -> Path:
+        """Results directory. A run without `output_dir` draws figures and page when they are first asked for."""
+        if not (self._folder / FIGURES).is_dir():
+            from server.app import add_page
+
+            add_page(self._folder)
+            self._report, _ = load(self._folder)
+        return self._folder
 
     @property
     def report(self) -> Report:
@@ -105,23 +110,24 @@ class Run:
         """One row for every payload that crossed the wire."""
         import pandas as pd
 
-        lines = (self.path / "ledger.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (self._folder / "ledger.jsonl").read_text(encoding="utf-8").splitlines()
         return pd.DataFrame([json.loads(line) for line in lines])
 
     @cached_property
     def sites(self) -> Mapping[str, SiteFiles]:
         """By site, its own output files, which in a simulation lie with the results."""
-        return _ByName({name: SiteFiles(self.path / "sites" / name) for name in self._report.sites})
+        return _ByName({name: SiteFiles(self._folder / "sites" / name) for name in self._report.sites})
 
     @cached_property
     def figures(self) -> Mapping[str, Figure]:
         """Figures by name."""
+        images = {path.stem: path for path in (self.path / FIGURES).glob("*.png")}
         texts = {each["name"]: each for each in self._report.figures}
         return _ByName(
             {
-                name: Figure(name, (self.path / "figures" / f"{name}.png").read_bytes(), each["caption"], each["alt"])
+                name: Figure(name, images[name].read_bytes(), each["caption"], each["alt"])
                 for name, each in texts.items()
-                if (self.path / "figures" / f"{name}.png").is_file()
+                if name in images
             }
         )
 
@@ -156,7 +162,7 @@ class Run:
         assignments = [f"{key.replace('_', '-')}={value}" for key, value in options.items()]
         try:
             prediction = predict_rows(
-                self.path, lambda text: table_of_rows("rows", rows, whole=False, text=text), assignments
+                self._folder, lambda text: table_of_rows("rows", rows, whole=False, text=text), assignments
             )
         except SitesPredictError:
             raise ConfigError(

@@ -170,7 +170,7 @@ def _hint(key: str, known: Mapping[str, Setting]) -> str:
 
 
 def _of_keywords(keywords: Mapping[str, Any], other: Mapping[str, Any]) -> Config:
-    values = {name: getattr(value, "path", value) for name, value in keywords.items() if value is not None}
+    values = {name: getattr(value, "_folder", value) for name, value in keywords.items() if value is not None}
     settings = settings_of_keywords(values, run_keys())
     for key in settings:
         if key in other:

@@ -60,7 +60,9 @@ class Trial:
         names = registry.names() if protocol is None else (registry.find(protocol),)
         proposals = {}
         for name in names:
-            proposal = registry.room(name, "fit").propose(tables, target) if registry.has_room(name, "fit") else None
+            # A protocol that is named and has no such module is refused.
+            fits = protocol is not None or registry.has_room(name, "fit")
+            proposal = registry.room(name, "fit").propose(tables, target) if fits else None
             if proposal is not None:
                 proposals[name] = proposal
         check_proposals(proposals, tables)

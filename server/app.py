@@ -16,20 +16,19 @@ from protocols.settings import checked, declared
 from scenarios.registry import ScenarioError
 from server import preflight
 from server.center import build
-from server.evaluation import Evaluation, evaluate
+from server.evaluation import evaluate
 from server.figures import figures
 from server.installation import missing_figures, remarks
 from server.progress import progress_file
 from server.report.commands import flwr_command
-from server.report.data import Report
-from server.results import ResultsDirectory
+from server.report.data import Arrays, Report, ResultsError
+from server.results import FIGURES, ResultsDirectory, load, write_page
 from server.run_plan import RunPlan
 from server.run_report import make_report
 from server.simulation import start_processes
 from strategies.checkpoint import Checkpoint
 from strategies.errors import FusionError
 from strategies.exchange import wait_for_nodes
-from strategies.fusion import FusionResult
 from strategies.round_callbacks import OnRound
 
 logger = logging.getLogger("flwr")
@@ -38,6 +37,7 @@ app = ServerApp()
 
 REFUSALS = (*preflight.REFUSALS, FusionError)
 """Errors that the user can correct. The log shows them as one line."""
+
 
 NO_FIGURES = "the figures could not be drawn; the log of the run says why"
 
@@ -58,7 +58,14 @@ def main(grid: Grid, context: Context) -> None:
     logger.info("results: %s", path)
 
 
-def run(grid: Grid, context: Context, on_round: Sequence[OnRound] = (), plan: RunPlan | None = None) -> Path:
+def run(
+    grid: Grid,
+    context: Context,
+    on_round: Sequence[OnRound] = (),
+    plan: RunPlan | None = None,
+    *,
+    with_page: bool = True,
+) -> Path:
     """Run to the end and return the absolute path of the results directory.
 
     Parameters
@@ -71,6 +78,8 @@ def run(grid: Grid, context: Context, on_round: Sequence[OnRound] = (), plan: Ru
         Called with the row of every round, as of `strategies.fusion.FusionStrategy`.
     plan : RunPlan or None
         As of `resolve`.
+    with_page : bool
+        Whether to draw the figures and the page; if not, `add_page` draws them later.
     """
     for remark in remarks():
         logger.warning("%s", remark)
@@ -87,7 +96,9 @@ def run(grid: Grid, context: Context, on_round: Sequence[OnRound] = (), plan: Ru
             started = True
             result = strategy.start(grid=grid, timeout=float(plan.config["round-timeout"]))
             evaluation = evaluate(plan.config, plan.scenario, strategy, result.outcomes, result.ledger)
-            return write(directory, make_report(plan, strategy, result, evaluation), result, evaluation)
+            report = make_report(plan, strategy, result, evaluation)
+            images = _draw(report, evaluation.arrays) if with_page else None
+            return directory.finish(report, evaluation.arrays, result.ledger, images, evaluation.files)
     except BaseException:
         directory.fail(started=started)
         raise
@@ -122,12 +133,6 @@ def resolve(grid: Grid, run_config: Mapping[str, Any], plan: RunPlan | None = No
     return replace(plan, n_sites=n_nodes)
 
 
-def write(directory: ResultsDirectory, report: Report, result: FusionResult, evaluation: Evaluation) -> Path:
-    """Draw the figures, write all results, and return their absolute path."""
-    images = _draw(report, evaluation)
-    return directory.finish(report, evaluation.arrays, result.ledger, images, evaluation.files)
-
-
 def _checkpoint(plan: RunPlan, directory: ResultsDirectory, run_id: int) -> Checkpoint:
     """Return the run's checkpoint, with the rounds of an interrupted run that it resumes."""
     if plan.config["resume-from"]:
@@ -135,13 +140,30 @@ def _checkpoint(plan: RunPlan, directory: ResultsDirectory, run_id: int) -> Chec
     return Checkpoint(directory.checkpoint, plan.identity, str(run_id))
 
 
-def _draw(report: Report, evaluation: Evaluation) -> dict[str, bytes]:
+def add_page(results_dir: Path) -> None:
+    """Add figures and page to results that were written without them; leave others as they are.
+
+    Raises
+    ------
+    ResultsError
+        If there are no results, or the disk refuses.
+    """
+    if (results_dir / FIGURES).is_dir():
+        return
+    report, arrays = load(results_dir)
+    try:
+        write_page(results_dir, report, _draw(report, arrays))
+    except OSError as error:
+        raise ResultsError(f"the page cannot be written to {results_dir}: {error.strerror or error}") from error
+
+
+def _draw(report: Report, arrays: Arrays) -> dict[str, bytes]:
     """Return the images of the figures, and add their texts to the report. After an error there are no figures."""
     if missing := missing_figures():
         report.notes.append(missing)
         return {}
     try:
-        images = list(figures(report, evaluation.arrays))
+        images = list(figures(report, arrays))
     except Exception:
         logger.exception("the figures cannot be drawn")
         report.notes.append(NO_FIGURES)

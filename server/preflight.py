@@ -98,8 +98,9 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
     if own is not None:
         plan = _with_advice(replace(plan, notes=check_columns(own, protocol, config)), own)
     plan = replace(plan, center=_center_data(plan))
+    present = [key for key, file in plan.center.files.items() if file]  # no columns: no file
     for each in plan.configs:
-        registry.room(protocol, "settings").Settings.of(each).check_together(each, plan.center.files)
+        registry.room(protocol, "settings").Settings.of(each).check_together(each, present)
     if own is not None and simulated:
         shards = check_rows(own, protocol, config)
         if shards:

@@ -27,10 +27,12 @@ from server.report.html import report_html
 from server.report.image import Image
 from server.run_names import take_number
 
-__all__ = ["ResultsDirectory", "final_of", "find_interrupted", "load", "partial_of"]
+__all__ = ["FIGURES", "ResultsDirectory", "final_of", "find_interrupted", "load", "partial_of", "write_page"]
 
 logger = logging.getLogger("flwr")
 
+FIGURES = "figures"
+"""Folder of the figures, which is there also if a run has none."""
 _PARTIAL = ".partial"
 
 
@@ -83,7 +85,7 @@ class ResultsDirectory:
         report: Report,
         arrays: Arrays,
         ledger_lines: Iterable[Mapping[str, Any]],
-        images: Mapping[str, bytes],
+        images: Mapping[str, bytes] | None,
         files: Mapping[str, bytes] | None = None,
     ) -> Path:
         """Write all files, then rename the directory to its final name.
@@ -96,8 +98,8 @@ class ResultsDirectory:
             Arrays by documented name; any shape, no Python objects.
         ledger_lines : Iterable of Mapping
             One line for every payload that crossed the wire.
-        images : Mapping[str, bytes]
-            PNG images by the name of their figure.
+        images : Mapping[str, bytes] or None
+            PNG images by the name of their figure; None: figures and page are drawn later (`server.app.add_page`).
         files : Mapping[str, bytes], optional
             Content of further files by name.
 
@@ -112,12 +114,12 @@ class ResultsDirectory:
             If the report or an array cannot be written, the final directory exists, or the disk refuses. The hidden
             directory and its checkpoint are kept.
         """
-        text = report.to_json()
+        report.to_json()  # an error here comes before anything is written
         _refuse_existing(self.final)
         try:
             for name, content in (files or {}).items():
                 write_file(self.partial / name, [content])
-            self._write(report, text, arrays, ledger_lines, images)
+            self._write(report, arrays, ledger_lines, images)
             os.rename(self.partial, self.final)
         except OSError as error:
             for name in ("report.json", "report.html"):  # half of it is no report
@@ -141,10 +143,9 @@ class ResultsDirectory:
     def _write(
         self,
         report: Report,
-        text: str,
         arrays: Arrays,
         ledger_lines: Iterable[Mapping[str, Any]],
-        images: Mapping[str, bytes],
+        images: Mapping[str, bytes] | None,
     ) -> None:
         for name, array in arrays.items():
             if np.asarray(array).dtype.hasobject:
@@ -152,20 +153,10 @@ class ResultsDirectory:
         write_arrays(self.partial / "arrays.npz", arrays)
         lines = (json.dumps(json_value(line), ensure_ascii=False, allow_nan=False) + "\n" for line in ledger_lines)
         write_file(self.partial / "ledger.jsonl", (encode_text(line) for line in lines))
-        folder = self.partial / "figures"
-        shutil.rmtree(folder, ignore_errors=True)  # from an earlier attempt to finish
-        folder.mkdir()
-        for name, image in images.items():
-            if not _is_file_name(name):
-                raise ResultsError(f"{name!r} cannot name a figure: take letters, digits, '-', '_' and '.'")
-            write_file(folder / f"{name}.png", [image])
-            if isinstance(image, Image):
-                write_file(folder / f"{name}.svg", [image.svg])
-                write_file(folder / f"{name}.csv", [encode_text(image.data)])
-        sync_directory(folder)
-        write_file(self.partial / "report.json", [encode_text(text)])
-        if page := _page(report, images):
-            write_file(self.partial / "report.html", [encode_text(page)])
+        if images is None:
+            write_file(self.partial / "report.json", [encode_text(report.to_json())])
+        else:
+            write_page(self.partial, report, images)
         sync_directory(self.partial)
 
     def fail(self, *, started: bool) -> None:
@@ -215,6 +206,24 @@ class ResultsDirectory:
         except OSError as error:
             raise ResultsError(f"{source} cannot be copied to {self.partial}: {error.strerror or error}") from error
         return source
+
+
+def write_page(directory: Path, report: Report, images: Mapping[str, bytes]) -> None:
+    """Write the figures, the report that describes them, and the page, into a run's directory."""
+    folder = directory / FIGURES
+    shutil.rmtree(folder, ignore_errors=True)  # from an earlier attempt to finish
+    folder.mkdir()
+    for name, image in images.items():
+        if not _is_file_name(name):
+            raise ResultsError(f"{name!r} cannot name a figure: take letters, digits, '-', '_' and '.'")
+        write_file(folder / f"{name}.png", [image])
+        if isinstance(image, Image):
+            write_file(folder / f"{name}.svg", [image.svg])
+            write_file(folder / f"{name}.csv", [encode_text(image.data)])
+    sync_directory(folder)
+    write_file(directory / "report.json", [encode_text(report.to_json())])
+    if page := _page(report, images):
+        write_file(directory / "report.html", [encode_text(page)])
 
 
 def _page(report: Report, images: Mapping[str, bytes]) -> str:

@@ -121,8 +121,8 @@ class NodeRegistry:
 _ALTERING_MODS = (f"[{Fault.ALTERING_MOD.slug}]", "'fitins.parameters'", "'secaggplus_configs'")
 _COUNTING_MOD = "Config values must be either `bool`"
 """Words of consilience's and of Flower's own exceptions in the reason of a node that failed because of a mod."""
-_END_OF_PROCESS = re.compile(r"signal \d{1,3}|exit code \d{1,3}")
-"""Complete reason for a worker process of the local engine that has ended."""
+_END_OF_PROCESS = re.compile(r"(signal|exit code) \d{1,3}(, place \d{1,6})?")
+"""Complete reason for a worker process of the local engine that has ended, with the place of its site."""
 
 
 def _failure(error: Error) -> str:

@@ -19,6 +19,8 @@ from protocols.wire.faults import Fault, SiteFault
 
 MOST_EXCHANGED = 50_000
 """Most rows of a site that exchange clusters: it takes a second, and points of more rows lose little."""
+MOST_CONTESTED = 300_000
+"""Rows of points with several centers that are divided at once; of more, each part takes a pass over the rows."""
 _FEWEST_CONTESTED = 1000
 """Fewest rows of a group that are assigned by a flow, rather than to their cheapest center."""
 
@@ -105,18 +107,27 @@ def follow_points(rows: SummarizedRows, shares: PointMasses) -> Int[np.ndarray, 
     only = np.full(len(n_centers), -1)
     only[shares.point[single]] = shares.center[single]
     labels = np.empty(len(rows.point), np.int32)
-    split: list[tuple[Int64[np.ndarray, "b"], Float64[np.ndarray, "b d"]]] = []
-    for place, _, x in rows.parts():
-        point = rows.point[place]
-        labels[place] = np.where(point >= 0, only[point], _nearest(x, rows.centers, point < 0))
-        several = np.flatnonzero(labels[place] < 0)
-        split.append((several + place.start, x[several]))
-    index = np.concatenate([each for each, _ in split])
-    if len(index):
-        x = np.concatenate([each for _, each in split])
-        division = distribute(x, np.ones(len(x), np.int64), rows.point[index], shares.where(~single), rows.centers)
-        labels[index[division.point]] = division.center
+    for number, contested in enumerate(_contested(n_centers > 1, rows.weights())):
+        split: list[tuple[Int64[np.ndarray, "b"], Float64[np.ndarray, "b d"]]] = []
+        for place, _, x in rows.parts():
+            point = rows.point[place]
+            if number == 0:
+                labels[place] = np.where(point >= 0, only[point], _nearest(x, rows.centers, point < 0))
+            several = np.flatnonzero((point >= 0) & contested[point])
+            split.append((several + place.start, x[several]))
+        index = np.concatenate([each for each, _ in split])
+        if len(index):
+            x = np.concatenate([each for _, each in split])
+            own = shares.where(contested[shares.point])
+            division = distribute(x, np.ones(len(x), np.int64), rows.point[index], own, rows.centers)
+            labels[index[division.point]] = division.center
     return labels
+
+
+def _contested(several: Bool[np.ndarray, "m"], weights: Int64[np.ndarray, "m"]) -> list[Bool[np.ndarray, "m"]]:
+    """Return the points with several centers, in parts of so few rows that these fit in memory; a part at least."""
+    part = np.cumsum(weights * several) // MOST_CONTESTED
+    return [several & (part == each) for each in np.unique(part[several])] or [several]
 
 
 def exchange_rows(rows: SummarizedRows, labels: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float16, Float32, Float64, Shaped
+from jaxtyping import Bool, Float16, Float32, Float64, Shaped
 
 from clients.gp.experts import Part, expert_of, kernel_for, nearest_rows_of, rows_left_out
 from clients.gp.shard import lone_queries
@@ -95,16 +95,16 @@ def predict_points(rows: Part, points: Float64[np.ndarray, "q d"], setup: PointS
     noise = rows.least_noise(setup.theta)
     prior = kernel_for(setup.kernel, rows.x.shape[1]).diagonal(np.array(setup.theta[:-1]), points)
     least = rows_that_hold(int(FEWEST_ROWS), rows.person)
-    answer = _protected(exact, prior, noise, site, least, partial(_usual_error, rows, setup))
+    few = exact.rows < least
+    answer = _protected(exact, few, prior, noise, site, partial(_usual_error, rows, setup))
     # No outputs with this sum of squares have a larger mean: the center would refuse one that only rounding has made.
     squares, floor = float(rows.y @ rows.y), noise
     if rows.noise is not None:
         squares, floor = float(np.sum(rows.y**2 / rows.noise)), 1.0
     largest = np.sqrt(answer.explained * squares / floor)
-    known = (answer.explained > 0) & (exact.rows >= least)
-    few = (further.rows < least) | ~known
+    unknown = few | (answer.explained <= 0) | (further.rows < least)
     around, covariances = coarse_further(
-        further.mean, further.unknown, few, noise / np.maximum(prior, np.finfo(float).tiny)
+        further.mean, further.unknown, unknown, noise / np.maximum(prior, np.finfo(float).tiny)
     )
     return PointAnswers(
         np.clip(answer.mean, -largest, largest),
@@ -151,17 +151,16 @@ def _usual_error(rows: Part, setup: PointSetup) -> float:
 
 def _protected(
     sketch: Sketch,
+    few: Bool[np.ndarray, "q"],
     prior: Float64[np.ndarray, "q"],
     noise: float,
     site: Site,
-    least: int,
     usual_error: Callable[[], float],
 ) -> CoarseAnswer:
-    """Return rounded answers. Those that rest on fewer than `least` rows are withheld beyond ``max-lone-queries``.
+    """Return rounded answers. Those that rest on `few` rows are withheld beyond ``max-lone-queries``.
 
     All of these are withheld where the hyperparameters do not predict the site's rows themselves.
     """
-    few = sketch.rows < least
     answer = coarse(sketch.mean, sketch.explained, sketch.directions, few, prior, noise)
     lone = few & (answer.explained > 0)
     most = site.consents.number("max-lone-queries", lone_queries(site.shard.n))

@@ -28,7 +28,9 @@ def check(
             help="A site's CSV, Parquet or NPZ file, package.module:function, or a folder with a file for every site.",
         ),
     ],
-    protocol: Annotated[str, typer.Option(help="The protocol it is meant for.")],
+    protocol: Annotated[
+        str, typer.Option(help="The protocol it is meant for.", autocompletion=terminal.protocol_names)
+    ],
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A key of the run's or of the node's own configuration."),

@@ -12,7 +12,10 @@ from consilience.commands import terminal
 
 def list_keys(
     protocol: Annotated[
-        str | None, typer.Argument(help="Only the keys that a run or a site of this protocol has.")
+        str | None,
+        typer.Argument(
+            help="Only the keys that a run or a site of this protocol has.", autocompletion=terminal.protocol_names
+        ),
     ] = None,
 ) -> None:
     """List every key: its default, what it may be, and what it is for."""

@@ -36,15 +36,25 @@ class Engine(StrEnum):
 
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A key of the run configuration; may be given many times."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A key of the run configuration; may be given many times.",
+        autocompletion=terminal.key_names,
+    ),
 ]
 
 
 def run(
-    scenario: Annotated[str | None, typer.Argument(help="Its name, from `consilience list`.")] = None,
+    scenario: Annotated[
+        str | None, typer.Argument(help="Its name, from `consilience list`.", autocompletion=terminal.scenario_names)
+    ] = None,
     assignments: Settings = None,
     sites: Annotated[int | None, typer.Option(min=1, help="Number of simulated sites.")] = None,
-    protocol: Annotated[str | None, typer.Option(help="With --data: the protocol to run on your own data.")] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="With --data: the protocol to run on your own data.", autocompletion=terminal.protocol_names),
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="With --protocol: a folder with one file for every site, NAME=PATH of each, or a function."),

@@ -38,6 +38,27 @@ Timeout = Annotated[float, typer.Option(min=1.0, help="Seconds after which the r
 """Option that limits a run."""
 
 
+def scenario_names(incomplete: str) -> list[str]:
+    """Complete the name of a scenario, for the shell."""
+    from scenarios.registry import scenarios
+
+    return sorted(name for name in scenarios() if name.startswith(incomplete))
+
+
+def protocol_names(incomplete: str) -> list[str]:
+    """Complete the name of a protocol."""
+    from protocols import registry
+
+    return [name for name in registry.names() if name.startswith(incomplete)]
+
+
+def key_names(incomplete: str) -> list[str]:
+    """Complete a key of the run configuration."""
+    from protocols.settings import run_keys
+
+    return [f"{key}=" for key in run_keys() if key.startswith(incomplete)]
+
+
 def fail(message: str, code: int = 1) -> NoReturn:
     """Print a message to standard error and exit."""
     typer.echo(message, err=True)

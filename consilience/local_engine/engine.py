@@ -35,6 +35,7 @@ def run(
     workers: int | None = None,
     plan: RunPlan | None = None,
     grid_class: type[LocalGrid] = LocalGrid,
+    with_page: bool = True,
 ) -> Path:
     """Run to the end in this process, and return the absolute path of the results directory.
 
@@ -53,6 +54,8 @@ def run(
         Plan of `server.preflight.preflight` for these settings; None: it is made here.
     grid_class : type
         Class of the grid without workers.
+    with_page : bool
+        As of `server.app.run`.
 
     Raises
     ------
@@ -69,7 +72,8 @@ def run(
     grid = WorkerGrid(contexts, run_id, workers) if workers else grid_class(contexts, run_id)
     with _identity(run_id), closing(grid):
         try:
-            return server_app.run(grid, Context(run_id, _SERVER_NODE, {}, RecordDict(), dict(config)), plan=plan)
+            context = Context(run_id, _SERVER_NODE, {}, RecordDict(), dict(config))
+            return server_app.run(grid, context, plan=plan, with_page=with_page)
         finally:
             forget_shards()
 

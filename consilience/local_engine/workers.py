@@ -172,7 +172,8 @@ class _Worker:
             for each, old in self._contexts.items()
         }
         ask = over_the_wire(message, name)
-        return over_the_wire(Message(Error(ErrorCode.CLIENT_APP_CRASHED, _reason(process.returncode)), reply_to=ask))
+        reason = _reason(process.returncode, self._contexts[message.metadata.dst_node_id].node_config)
+        return over_the_wire(Message(Error(ErrorCode.CLIENT_APP_CRASHED, reason), reply_to=ask))
 
 
 def _send(process: subprocess.Popen[bytes], what: Start | WorkerAsk) -> None:
@@ -190,6 +191,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
                 pipe.close()
 
 
-def _reason(code: int) -> str:
-    """Describe the end of a process."""
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
+def _reason(code: int, node_config: Mapping[str, object]) -> str:
+    """Describe the end of a process, with the place of the simulated site: its name may not be known yet."""
+    end = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return f"{end}, place {node_config['partition-id']}" if "partition-id" in node_config else end

@@ -89,7 +89,7 @@ def _draw_changed(axes: Axes, changed: Float64[np.ndarray, "t"]) -> None:
     whole(axes)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("step of the fit (count)")
-    axes.set_ylabel("changed classes (% of the instances)")
+    axes.set_ylabel("changed classes\n(% of the instances)")
 
 
 # -- accuracy ---------------------------------------------------------------------------------------------------------

@@ -46,6 +46,12 @@ def warnings(metrics: Mapping[str, float], arrays: Arrays) -> list[str]:
     ]
 
 
+_UNFAIR = 0.1
+"""Share of a cluster's rows from which on clusters outside the bounds are not fair.
+
+Chance alone moves shares of 100 rows by a tenth.
+"""
+
 REPORT = ProtocolReport(
     question="How do we cluster all our records so that every cluster is fair?",
     column_keys={"sensitive": "group", "features": "columns"},
@@ -53,7 +59,14 @@ REPORT = ProtocolReport(
         Answer(
             "cost_left_out",
             "{who} put {n_rows} into fair clusters at a cost of {cost}. A row that had no part in them costs {value}",
-            {"cost_alone": Rival("by each site alone", "each site's own clusters", "alone")},
+            {
+                "cost_alone": Rival(
+                    "by each site alone",
+                    "each site's own clusters",
+                    "alone",
+                    breaks=("share_off_alone", _UNFAIR, "lie up to {value} of a cluster's rows outside the bounds"),
+                )
+            },
             ("cost", "max_violation", "balance", "price_of_fairness", "n_coreset"),
             also="The price of fairness is {price_of_fairness}; a group misses its bounds in a cluster by"
             " {max_violation} at most.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from protocols import registry
 from protocols.settings import declared, run_keys
 from server.report import html_cost
 from server.report.commands import broken_over_lines, from_python
@@ -274,7 +275,11 @@ def _influence(report: Report) -> Html:
 def _configuration(report: Report) -> Html:
     defaults = declared()
     changed = {key: value for key, value in report.config.items() if key not in defaults or value != defaults[key]}
-    rest = {key: value for key, value in report.config.items() if key not in changed}
+    # Keys of other protocols say nothing about this run.
+    others = {name for name in registry.names() if name != report.protocol}
+    rest = {
+        key: value for key, value in report.config.items() if key not in changed and key.partition(".")[0] not in others
+    }
     parts = []
     if changed:
         rows = [
@@ -285,8 +290,8 @@ def _configuration(report: Report) -> Html:
     else:
         parts.append(paragraph("Every key of the run configuration has its default."))
     if rest:
-        others = [[key, _setting(value), _meaning_of(key)] for key, value in sorted(rest.items())]
-        content = table("Keys at their defaults", ("key", "value", "meaning"), others)
+        rows = [[key, _setting(value), _meaning_of(key)] for key, value in sorted(rest.items())]
+        content = table("Keys at their defaults", ("key", "value", "meaning"), rows)
         title = f"{len(rest):,} {'other keys' if changed else 'keys'} at their defaults"
         parts.append(folded_away(title, content))
     return joined(parts)
@@ -304,7 +309,7 @@ def _meaning_of(key: str) -> Html:
 
 
 def _versions(report: Report) -> Html:
-    rows = [[name, version] for name, version in report.versions.items()]
+    rows = [[name, version] for name, version in sorted(report.versions.items())]
     return table("Software of the fusion center", ("package", "version"), rows) if rows else Html()
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from protocols import registry
 from protocols.settings import tasks_of
 from server.report.data import Arrays
+from server.report.formatting import percent
 
 Config = Mapping[str, Any]
 """A run configuration."""
@@ -94,6 +95,9 @@ class Rival:
     starts : str
         For a plain way: the metric of what the result starts from. Where both are equal, the result is this way, and it
         does not count in the verdict.
+    breaks : tuple of (str, float, str)
+        Where it may not be what was asked for: a metric, from which value on it is not, and what it is then, after the
+        words of its use, with ``{value}``. Then it is no reason against joining.
 
     Examples
     --------
@@ -106,6 +110,15 @@ class Rival:
     kind: Literal["alone", "best site", "plain way", "out of reach"]
     price: str = ""
     starts: str = ""
+    breaks: tuple[str, float, str] | None = None
+
+    def broken_by(self, metrics: Mapping[str, float]) -> str:
+        """Return what the alternative is in place of what was asked for; empty where it is that."""
+        if self.breaks is None:
+            return ""
+        metric, least, words = self.breaks
+        value = metrics.get(metric, 0.0)
+        return f"{self.use} {words.format(value=percent(value))}" if value >= least else ""
 
 
 @dataclass(frozen=True)

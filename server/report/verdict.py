@@ -164,6 +164,12 @@ def judge(report: Report, arrays: Arrays, cautions: Sequence[str] = ()) -> Verdi
     if useless := _no_better_than_nothing(report, chosen.metric):
         return verdict(DO_NOT_JOIN, useless, "the mean of the outcomes")
     rivals = [way for way in ways[1:] if way.state]
+    broken = {way.metric: chosen.rivals[way.metric].broken_by(report.metrics) for way in rivals if way.state != _BETTER}
+    unlike = [way for way in rivals if broken.get(way.metric)]
+    rivals = [way for way in rivals if way not in unlike]
+    if unlike and not rivals:
+        but = listed(broken[way.metric] for way in unlike)
+        return verdict(UNDECIDED, f"{_reason(report, chosen, unlike)} But {but}: that is not what was asked for.")
     if not rivals:
         return verdict(UNDECIDED, _nothing_to_compare(report, chosen))
     by_state = {state: [way for way in rivals if way.state == state] for state in (_NO_GAIN, _OPEN, _UNKNOWN)}
@@ -328,10 +334,8 @@ def _of_sites(report: Report) -> list[str]:
     """Return the warnings of every protocol: sites that failed, and a site that spoils the result."""
     warnings = []
     if report.missing:
-        who = listed(sorted(report.missing))
-        warnings.append(
-            f"{len(report.missing)} of {counted(len(report.sites), 'site')} did not answer every ask: {who}."
-        )
+        who, all_sites = listed(sorted(report.missing)), {*report.sites, *report.missing}
+        warnings.append(f"{len(report.missing)} of {counted(len(all_sites), 'site')} did not answer every ask: {who}.")
     if improved := better_without(report):
         warnings.append(improved)
     return warnings

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from typer.testing import CliRunner
 import clients.data.columns
 import clients.data.testset
 import consilience as cs
+import server.figures
 from consilience import cli
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -185,6 +188,28 @@ def test_results_without_a_directory_live_as_long_as_the_run() -> None:
     assert (path / "report.html").is_file()
     del run
     assert not path.exists()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_page_that_is_drawn_later_is_that_of_the_run(
+    protocol: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.app.figures", server.figures.figures)  # which `quick` leaves out
+    settings, frames, more = PROTOCOLS[protocol]
+    path = cs.run(settings, data=frames, progress=False, output_dir=tmp_path, **more).path
+
+    def page() -> dict[str, bytes]:
+        return {str(each): each.read_bytes() for each in (*path.glob("report.*"), *path.glob("figures/*"))}
+
+    drawn = page()
+    report = {**json.loads(drawn[str(path / "report.json")]), "figures": []}
+    (path / "report.json").write_text(json.dumps(report))
+    (path / "report.html").unlink()
+    shutil.rmtree(path / "figures")
+    again = cs.load(path)
+    assert not (path / "report.html").exists()
+    assert len(again.figures) == len(again.report.figures) > 0
+    assert page() == drawn
 
 
 def test_a_run_by_sites_predicts_by_a_run() -> None:

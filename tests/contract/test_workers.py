@@ -76,15 +76,23 @@ def test_a_worker_that_dies_is_a_failed_site_and_the_run_goes_on(own_data: Any, 
         path = engine.run({**own_data("dying", body), "min-sites": 2}, 5, workers=2)
     report, _ = load(path)
     assert set(report.missing) == {"node 1007", "node 1021", "site-4"}
-    assert report.missing["node 1007"] == ["round 1: its process ended (signal 9)"]
-    assert report.missing["node 1021"][0] == "round 1: its process ended (exit code 3)"
+    assert report.missing["node 1007"] == ["round 1: its process ended (signal 9, place 1)"]
+    assert report.missing["node 1021"][0] == "round 1: its process ended (exit code 3, place 3)"
     ended = [line for line in lines if "process ended" in line]
     assert ended == [
         f"WARNING : round 1: node {each}"
-        for each in ("1007: its process ended (signal 9)", "1021: its process ended (exit code 3)")
+        for each in ("1007: its process ended (signal 9, place 1)", "1021: its process ended (exit code 3, place 3)")
     ]
     assert any("no such ward" in line for line in lines), lines
     assert report.sites[:1] == ["site-0"]
+
+
+def test_too_few_sites_because_a_worker_ended_is_an_error_that_says_so(own_data: Any) -> None:
+    """And not that the other site, which answered, is missing."""
+    settings = own_data("ending", "if place == 1: os._exit(3)")
+    with pytest.raises(RuntimeError, match=r"node 1007.*its process ended \(exit code 3\)") as caught:
+        engine.run({**settings, "min-sites": 2}, 2, workers=2)
+    assert "site-0" not in str(caught.value)
 
 
 @pytest.fixture

@@ -105,13 +105,18 @@ def _figures(report: Report, arrays: Arrays) -> Sequence[tuple[Figure, Callable[
 
 
 def _pixels(render: Callable[[], bytes]) -> bytes:
-    """Render without a layout, and with pixels in place of a PNG file."""
+    """Render without a layout, with pixels in place of a PNG file and without the SVG file."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Drawing
 
     def write(canvas: FigureCanvasAgg, image: object, **_: object) -> None:
         canvas.draw()
         image.write(bytes(canvas.buffer_rgba()))
 
-    with patch.object(Drawing, "set_layout_engine"), patch.object(FigureCanvasAgg, "print_png", write):
+    with (
+        patch.object(Drawing, "set_layout_engine"),
+        patch.object(FigureCanvasAgg, "print_png", write),
+        patch.object(FigureCanvasSVG, "print_svg"),
+    ):
         return render()

@@ -291,6 +291,26 @@ def test_shells_can_complete_the_command():
     assert "--show-completion" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("run bc3e-w", "bc3e-wine"),
+        ("run --protocol c", "coreset"),
+        ("run --set gp.kern", "gp.kernel="),
+        ("check --protocol s", "sec"),
+        ("keys g", "gp"),
+    ],
+)
+def test_a_shell_completes_names(words, expected):
+    typed = f"consilience {words}"
+    env = {
+        "_CONSILIENCE_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(len(typed.split()) - 1),
+    }
+    assert RUNNER.invoke(cli.app, [], env=env, prog_name="consilience").stdout.split() == [expected]
+
+
 @pytest.mark.parametrize(("error", "code"), [(Interruption(2), 130), (Interruption(15), 143), (LaunchError("no"), 1)])
 def test_the_exit_code_says_what_ended_the_run(monkeypatch, error, code):
     def run(*_args):

@@ -13,9 +13,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from common.settings import ConfigError
 from protocols.settings import declared, run_keys
 from scenarios.data_set import DATA_VARIABLE
 from scenarios.datasets import DATA_SETS
@@ -317,13 +319,12 @@ def test_text_far_below_is_no_difference(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["parquet", "npz"])
 def test_other_kinds_of_files_are_looked_at_too(tmp_path: Path, ending: str) -> None:
-    import numpy as np
-
     def write(path: Path, rows: pd.DataFrame) -> None:
         if ending == "parquet":
             rows.to_parquet(path)
         else:
-            np.savez(path, **{name: rows[name].to_numpy() for name in ("age", "iron", "level") if name in rows})
+            columns = {name: rows[name].to_numpy() for name in ("age", "iron", "level") if name in rows}
+            np.savez(path, **columns)  # type: ignore[arg-type]
 
     (tmp_path / "data").mkdir()
     settings = {"protocol": "sec", "data": str(tmp_path / "data"), "target": "level"}
@@ -411,3 +412,14 @@ def test_what_is_prepared_is_not_logged_before_the_run(
     with caplog.at_level(logging.INFO, "flwr"):
         preflight({"protocol": "sec", "data": str(tmp_path), "target": "y", "missing": "impute"})
     assert not caplog.records
+
+
+def test_standardized_learners_are_refused_with_test_rows_only(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for name in ("a", "b", "_test"):
+        np.savetxt(tmp_path / f"{name}.csv", rng.normal(size=(30, 2)), delimiter=",", header="x,y", comments="")
+    settings = {"protocol": "sec", "data": str(tmp_path), "target": "y", "sec.standardize": "learner"}
+    with pytest.raises(ConfigError, match="cannot predict the center's test rows"):
+        preflight(settings)
+    (tmp_path / "_test.csv").unlink()
+    preflight(settings)

@@ -109,12 +109,13 @@ def test_a_run_of_many_sites_and_rounds_gives_a_page_of_bounded_size():
 
 
 def test_the_configuration_shows_first_what_differs_from_the_defaults():
-    html = report_html(make(config={"seed": 3, "bc3e.distribution": "row", "gp.kernel": ""}), {})
+    html = report_html(make(config={"seed": 3, "bc3e.distribution": "row", "cells": "", "gp.kernel": ""}), {})
     changed, _, rest = html.partition("<details>")
     assert re.search(r"<th scope=\"row\">seed</th><td class=\"n\">3</td><td class=\"n\">0</td>", changed)
     assert "<summary>2 other keys at their defaults</summary>" in rest
     assert "bc3e.distribution" in rest.partition("</details>")[0]
-    assert "has its default" in report_html(make(config={"gp.kernel": ""}), {})
+    assert "gp.kernel" not in html  # of another protocol
+    assert "has its default" in report_html(make(config={"cells": ""}), {})
 
 
 def test_the_page_says_by_how_much_a_published_figure_is_missed():

@@ -140,6 +140,8 @@ def test_the_report_keeps_the_verdict_with_what_was_compared() -> None:
     assert verdict(kept) == found
     assert [way.metric for way in found.ways] == ["accuracy", "accuracy_majority", "accuracy_best_component"]
     assert found.warnings == ("1 of 2 sites did not answer every ask: b.",)
+    made.missing = {"node 7": ["its process ended"]}  # before it had said its name
+    assert judge(made, {}).warnings == ("1 of 3 sites did not answer every ask: node 7.",)
 
 
 @pytest.mark.parametrize(
@@ -162,6 +164,20 @@ def test_why_a_run_is_undecided(protocol: str, metrics: dict[str, float], reason
     found = verdict(report(protocol, **metrics))
     assert found.decision == UNDECIDED
     assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("together", "outside", "decision"),
+    [(1.5, 0.09, DO_NOT_JOIN), (1.5, 0.1, UNDECIDED), (1.5, 0.7, UNDECIDED), (0.5, 0.7, JOIN)],
+)
+def test_own_clusters_that_are_not_fair_are_no_reason_against_joining(
+    together: float, outside: float, decision: str
+) -> None:
+    """A site with one group pays nothing for fairness, but its clusters are not those that were asked for."""
+    error = {"cost_alone": {"difference": together - 1.0, "difference_se": 0.01}}
+    found = verdict(report("coreset", 500, error, cost_left_out=together, cost_alone=1.0, share_off_alone=outside))
+    assert found.decision == decision
+    assert ("outside the bounds: that is not what was asked for" in found.reason) == (decision == UNDECIDED)
 
 
 def test_a_table_has_no_verdict_but_its_rows_have() -> None:
