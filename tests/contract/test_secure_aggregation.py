@@ -337,11 +337,11 @@ def test_protocols_that_do_not_sum_are_refused(tmp_path: Path, protocol: str) ->
 
 
 def test_points_are_no_sums(tmp_path: Path) -> None:
-    with pytest.raises(FusionError, match=r"points, which are no sums: set coreset\.assignment=exact"):
+    with pytest.raises(ConfigError, match=r"points, which are no sums: set coreset\.assignment=exact"):
         run(coreset(tmp_path, coreset__assignment="coreset"), 4)
 
 
 @pytest.mark.parametrize("distribution", ["column", "arbitrary"])
 def test_other_distributions_are_refused(tmp_path: Path, distribution: str) -> None:
-    with pytest.raises(FusionError, match=r"needs bc3e\.distribution=row"):
+    with pytest.raises(ConfigError, match=r"needs bc3e\.distribution=row"):
         run(bc3e(tmp_path, bc3e__distribution=distribution), 3)

@@ -90,7 +90,7 @@ def test_a_worker_that_dies_is_a_failed_site_and_the_run_goes_on(own_data: Any, 
 def test_too_few_sites_because_a_worker_ended_is_an_error_that_says_so(own_data: Any) -> None:
     """And not that the other site, which answered, is missing."""
     settings = own_data("ending", "if place == 1: os._exit(3)")
-    with pytest.raises(RuntimeError, match=r"node 1007.*its process ended \(exit code 3\)") as caught:
+    with pytest.raises(RuntimeError, match=r"node 1007.*its process ended \(exit code 3, place 1\)") as caught:
         engine.run({**settings, "min-sites": 2}, 2, workers=2)
     assert "site-0" not in str(caught.value)
 

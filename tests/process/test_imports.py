@@ -152,7 +152,7 @@ def test_coreset_assigns_without_a_compiler_and_without_a_flow(tmp_path: Path) -
 
 def test_gp_takes_stock_and_says_how_likely_it_is(tmp_path: Path) -> None:
     context = site_context(tmp_path, "gp")
-    moments = answer(context, gp.Survey(100, "se", fit=False))
+    moments = answer(context, gp.Survey(100, "se", fit=True))
     assert imported(tmp_path, context, gp.Survey(100, "se", fit=True)) == {"scipy"}
     units = moments.means[0], np.sqrt(np.diag(moments.covariances[0])), float(moments.y_means[0]), 1.0
     thetas = np.zeros((1, 4))
