@@ -27,9 +27,9 @@ from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.influence import Influence
 from strategies.residual import notes, report
+from strategies.residual.alignment import CENTER, EntityKeys
 from strategies.residual.enrolment import Enrolment, check_enrolled
 from strategies.residual.execution import PlanResult, centered, relayed
-from strategies.residual.matching import CENTER, EntityKeys
 from strategies.residual.prediction import OutcomePredictions, predict_at_center, predict_at_holder
 from strategies.residual.report import ResidualOutcome
 from strategies.residual.ring import ring

@@ -15,7 +15,7 @@ from protocols.residual.payloads import AgentPredictions, Enrol, Holdings, Order
 from protocols.wire.payload import Payload, PayloadError
 from strategies.conversation import Check
 from strategies.errors import FusionError
-from strategies.residual.matching import CENTER, Alignment, EntityKeys, match
+from strategies.residual.alignment import CENTER, Alignment, EntityKeys, match
 
 MOST_ROWS = 10**9
 

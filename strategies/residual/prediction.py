@@ -17,8 +17,8 @@ from protocols.residual.payloads import AgentPredictions, Holdings, Order, Predi
 from protocols.wire.payload import Payload, PayloadError
 from strategies.conversation import Broadcast, Check, Conversation, Tell
 from strategies.errors import FusionError
+from strategies.residual.alignment import CENTER, Alignment, EntityKeys, match, match_most
 from strategies.residual.enrolment import check_predicted
-from strategies.residual.matching import CENTER, Alignment, EntityKeys, match, match_most
 
 
 @dataclass(frozen=True)

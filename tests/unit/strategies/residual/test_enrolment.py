@@ -10,8 +10,8 @@ import pytest
 
 from protocols.residual.payloads import Holdings
 from strategies.errors import FusionError
+from strategies.residual.alignment import CENTER, EntityKeys, match, match_most
 from strategies.residual.enrolment import Enrolment
-from strategies.residual.matching import CENTER, EntityKeys, match, match_most
 
 SECRET, OTHER = b"s" * 16, b"t" * 16
 
