@@ -145,7 +145,7 @@ def match_most(sites: Mapping[str, EntityKeys]) -> Alignment:
     FusionError
         If there is none.
     """
-    found, problems = [], []
+    candidates, problems = [], []
     for first in sites:
         try:
             alignment = match(sites, first)
@@ -155,8 +155,8 @@ def match_most(sites: Mapping[str, EntityKeys]) -> Alignment:
         if 2 * len(alignment.rows) > len(sites):
             if alignment.n >= _FEWEST_SHARED * sites[first].n:
                 return alignment
-            found.append(alignment)
-    if not found:
+            candidates.append(alignment)
+    if not candidates:
         raise (
             problems[0]
             if problems
@@ -164,7 +164,7 @@ def match_most(sites: Mapping[str, EntityKeys]) -> Alignment:
                 f"no entity is common to most of {_listed(set(sites))}: is it the same id column everywhere?"
             )
         )
-    return max(found, key=lambda alignment: alignment.n)
+    return max(candidates, key=lambda alignment: alignment.n)
 
 
 def _match_all(sites: Mapping[str, EntityKeys], first: str) -> Alignment:
