@@ -19,7 +19,7 @@ from numerics.bc3e.reliability import first_table, gain, is_confusion, maximize_
 from protocols.bc3e.payloads import EStep, Shares, Statistics, Sweep
 from protocols.bc3e.settings import Settings
 from protocols.wire.payload import Payload, PayloadError
-from strategies.bc3e.checks import check_number, check_shares, check_statistics
+from strategies.bc3e.checks import check_columns, check_number, check_shares, check_statistics
 from strategies.bc3e.fitted import EMFit
 from strategies.bc3e.influence import influence_of_sums
 from strategies.bc3e.layout import Layout
@@ -92,6 +92,7 @@ class EM:
         self.statistics: dict[str, _SiteStatistics] = {}
         self.accepted_statistics: dict[str, _SiteStatistics] = {}
         self.fit = EMFit(self.alpha, {}, shared=self.shared, draws=self.draws)
+        self.first_mass: dict[str, tuple[Int64[np.ndarray, "k _"], ...]] = {}
         self.lost_sites: set[str] = set()
         self.answering_sites: set[str] = set()
         self.masking = Masking("statistics", settings.min_sites) if settings.masked else None
@@ -265,6 +266,7 @@ class EM:
             if isinstance(part, Statistics):
                 n_private = layout.instances[site] - len(layout.shared_rows[site])
                 check_statistics(layout, self.alpha, names, n_private, part, alone=self.decides_draws)
+                check_columns(self.first_mass.setdefault(site, part.mass), n_private, part)
             else:
                 history = len(self.log_alpha.points[-DEPTH:]) + 1
                 check_shares(layout, names, moving[site], history, site, part, alone=self.decides_draws)

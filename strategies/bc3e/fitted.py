@@ -86,6 +86,8 @@ class FittedEnsemble:
         `strategies.bc3e.accuracy.coverage`.
     unsure : float
         Share of the instances that the sites list as unsure, one that several sites hold at each of them.
+    left_out : dict[str, str]
+        Sites whose holdings are unlike most others', with the reason.
     """
 
     fit: EMFit
@@ -96,6 +98,7 @@ class FittedEnsemble:
     reliability: dict[str, float] = field(default_factory=dict)
     coverage: Float64[np.ndarray, "levels 3"] = field(default_factory=lambda: np.zeros((0, 3)))
     unsure: float = 0.0
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def measure(self) -> dict[str, float]:

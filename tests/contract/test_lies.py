@@ -20,10 +20,15 @@ def lie(protocol: str, name: str) -> Lie:
     ("protocol", "name", "named"),
     [
         ("bc3e", "bound = 2^62", "refused"),
+        ("bc3e", "mass = 0", "refused"),
+        ("bc3e", "10^9 right decisions", "refused"),
+        ("bc3e", "10^5 clusters", "left out"),
         ("gp", "mean + 5", "note"),
         ("sec", "outcomes with the sign flipped", "a cluster of its own"),
         ("coreset", "points + 5", "influence"),
         ("residual", "later rows x 1000", "refused"),
+        ("residual", "no entity that others know", "left out"),
+        ("residual", "one entity for all rows", "left out"),
     ],
 )
 def test_a_lie_is_named_as_the_report_names_it(protocol: str, name: str, named: str) -> None:
