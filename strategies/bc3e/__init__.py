@@ -214,7 +214,8 @@ def _conclude(layout: Layout, fit: EMFit, abstain: float) -> Conversation[dict[s
 
 def _reliability(layout: Layout, fit: EMFit, tallies: Mapping[str, Tally]) -> dict[str, float]:
     """Return the estimated share of right labels by classifier; of a matrix at one site, as the site says."""
-    shares = {name: share_right(fit.alpha, table) for name, table in fit.beta.items() if is_confusion(name)}
+    tables = {name: table for name, table in fit.beta.items() if is_confusion(name)}
+    shares = {name: share_right(fit.alpha, table, fit.labels[name]) for name, table in tables.items()}
     for site, tally in tallies.items():
         own = [name for name in layout.own_of(site) if is_confusion(name)]
         shares |= dict(zip(own, tally.reliability.tolist(), strict=True))

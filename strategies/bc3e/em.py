@@ -102,6 +102,7 @@ class EM:
             fit.beta = {name: block.x for name, block in self.beta.items()}
             fit.bounds.append(sums.bound)
             fit.instances = sums.n
+            fit.labels = {name: round(from_grid(mass, self.layout.bits).sum()) for name, mass in sums.mass.items()}
             fit.changed.append(sums.changed / max(sums.n, 1))
             fit.converged = self._has_settled(change)
             if fit.converged:

@@ -47,6 +47,8 @@ class EMFit:
         `numerics.bc3e.reliability.mean_gain` of the clusterings; 0 where it decides nothing.
     instances : int
         Number of instances in the sums of the last accepted E-step.
+    labels : dict[str, int]
+        The same of instances with a label, by common clustering and confusion matrix.
     """
 
     alpha: Float64[np.ndarray, "k"]
@@ -64,6 +66,7 @@ class EMFit:
     deciding: dict[str, int] = field(default_factory=dict)
     gain: float = 0.0
     instances: int = 0
+    labels: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
