@@ -128,6 +128,10 @@ def _negative(value: Any) -> Any:
     return -value
 
 
+def _many(value: Any) -> Any:
+    return 0 * value + 10**9
+
+
 LIES: Mapping[str, tuple[Lie, ...]] = {
     "bc3e": (
         Lie("mass x 100, classes swapped", saying("bc3e.Statistics", mass=lambda each: 100 * each[::-1])),
@@ -136,6 +140,10 @@ LIES: Mapping[str, tuple[Lie, ...]] = {
         Lie("two sites: classes swapped", _classes_swapped(), n_liars=2),
         Lie("mass 5 % less a round", drifting("bc3e.Statistics", "mass", -0.05)),
         Lie("repeats its first answer", stale("bc3e.Statistics")),
+        Lie("mass = 0", saying("bc3e.Statistics", mass=lambda each: 0 * each)),
+        Lie("20 % surer of its classes", saying("bc3e.Statistics", squares=lambda each: each * 6 // 5)),
+        Lie("10^5 clusters", saying("bc3e.Holdings", n_clusters=lambda each: 0 * each + 10**5)),
+        Lie("10^9 right decisions", saying("bc3e.Tally", correct=_many, total=_many)),
         Lie("wrong labels of one classifier", rows=_changed("class_0", lambda each: (each + 1) % 3)),
     ),
     "gp": (
@@ -159,6 +167,8 @@ LIES: Mapping[str, tuple[Lie, ...]] = {
         Lie("two sites: sign flipped", _flip("residual.FittedValues", "held"), n_liars=2),
         Lie("later rows 20 % larger a round", drifting("residual.FittedValues", "held", 0.2)),
         Lie("repeats its first answer", stale("residual.FittedValues")),
+        Lie("no entity that others know", saying("residual.Holdings", keys=lambda each: each[:, ::-1])),
+        Lie("one entity for all rows", saying("residual.Holdings", keys=lambda each: 0 * each)),
         Lie("one wrong cell of an input", rows=_wrong_cell("x0")),
     ),
     "coreset": (

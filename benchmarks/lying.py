@@ -24,6 +24,7 @@ from benchmarks.lies import LIES, Lie, grid_of
 from benchmarks.tables import table_head, table_row
 from consilience.local_engine import engine
 from server.app import REFUSALS
+from server.report.influence import better_without
 from server.results import load
 
 N_SITES = 5
@@ -173,7 +174,8 @@ def _naming(report: Any, liars: Sequence[str]) -> str:
         return "note"
     if report.protocol == "sec" and any(set(str(row.get("who", "")).split(", ")) == set(liars) for row in report.table):
         return "a cluster of its own"
-    return "influence" if report.influence.get("most") in liars else "no"
+    named = report.influence.get("most") in liars or any(name in better_without(report) for name in liars)
+    return "influence" if named else "no"
 
 
 @lru_cache

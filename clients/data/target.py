@@ -6,6 +6,7 @@ numbers, each twice or more on average, are classes, if the protocol has classes
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
@@ -238,6 +239,8 @@ def numbers_as_classes(tables: Tables, config: Mapping[str, object], tasks: Coll
 def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collection[str]) -> None:
     """Refuse targets that mix amounts and classes, have a single class, or are all unreadable.
 
+    Few whole numbers at each site are too many for classes if they are other ones at the next, as amounts are.
+
     If some tables can be read, a run goes on without the others.
 
     Raises
@@ -261,7 +264,15 @@ def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collectio
             errors[name] = error
     if not lists:
         raise one_error(errors, {name: tables[name].source for name in errors})
+    name = setting(config, "target")
     try:
-        agree_on_classes(lists, setting(config, "target"))
+        classes = agree_on_classes(lists, name)
     except ClassListError as error:
         raise DataError(str(error), "bad-shape") from error
+    whole = all(re.fullmatch(r"-?\d+", label) for label in classes)
+    if whole and len(classes) > MOST_WHOLE_NUMBERS and setting(config, "task") in ("", "auto"):
+        raise DataError(
+            f"the target {name!r} has {len(classes)} different whole numbers over all sites: set task=regression, or"
+            " task=classification if they are classes",
+            "bad-shape",
+        )

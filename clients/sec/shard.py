@@ -46,7 +46,11 @@ def sample_rows(rows: RegressionRows) -> RegressionRows:
         return rows
     numbers = np.random.default_rng(0).random(rows.n)
     used = np.sort(np.argpartition(numbers, MOST_ROWS)[:MOST_ROWS])
-    return replace(rows, x=rows.x[used], y=rows.y[used], person=of_rows(rows.person, used))
+    y, classes = rows.y[used], rows.classes
+    if classes:  # a rare one may have no row in the sample
+        present, places = np.unique(y, return_inverse=True)
+        y, classes = places.astype(np.float64), tuple(classes[int(place)] for place in present)
+    return replace(rows, x=rows.x[used], y=y, classes=classes, person=of_rows(rows.person, used))
 
 
 def open_shard(config: Mapping[str, object]) -> RegressionRows:

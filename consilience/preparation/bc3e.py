@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,10 @@ from jaxtyping import Float64, Int64
 
 from clients.bc3e.shard import label_numbers
 from clients.data import DataError, Table, match_columns, numeric, split_patterns
+from clients.data.cells import text_of
+from clients.data.preparation import categories_of
 from clients.data.preparation import prepare as in_order
+from clients.data.table import NUMBER
 from common import settings
 from common.csv_text import csv_text
 from common.files import encode_text
@@ -36,6 +40,8 @@ Neighbors hold rows, leaves of trees and the means of `bayes` may be single ones
 """
 _FEWEST = SiteSettings.min_rows
 """Fewest labeled rows of a class from which such a classifier learns."""
+_MOST_CLASSES = 100
+"""Most classes that are text."""
 _LARGEST_CLASS, _LARGEST = 1000, 1e100
 """Largest number of a class, and of a coefficient that another site sends."""
 _ALL = "_all"
@@ -46,9 +52,19 @@ _ALL = "_all"
 class Options(settings.Settings):
     """Roles of columns, and models that label the rows."""
 
-    target: str = setting("", "column of the classes, 0, 1, ...; empty where a row has none")
-    features: str = setting("*", "columns that the models see; never target, id or truth")
-    ordinal: str = setting("", "classes that are text, by column: target=well<sick", words="none")
+    target: str = setting("", "column of the classes, empty where a row has none")
+    features: str = setting(
+        "", "columns that the models see; never target, id or truth", words="all columns of numbers"
+    )
+    missing: Literal["refuse", "drop", "impute"] = setting(
+        "refuse", "rows with an empty input: an error, left out, or filled with the median of the site's column"
+    )
+    categories: str = setting("", "values of columns of text, which become 0 and 1: sex=f|m", words="none")
+    ordinal: str = setting(
+        "",
+        "classes that are text, by column: target=well<sick",
+        words="in order of their names; needed where each site prepares its own rows",
+    )
     id: str = setting("", "column that names the rows", words="none")
     truth: str = setting("", "column of true classes that no model sees", words="none")
     classifiers: str = setting("logistic discriminant tree", f"some of {', '.join(CLASSIFIERS)}")
@@ -106,14 +122,22 @@ def prepare(tables: Mapping[str, Table], options: Options, folder: Path) -> list
     multiples = [int(each) for each in options.clusters.split() if each.isdigit() and int(each)]
     if len(multiples) != len(options.clusters.split()):
         raise ConfigError(f"clusters={options.clusters!r}: write whole numbers from 1 on, as in '1 2 4'")
-    tables = {site: in_order(table, {"ordinal": options.ordinal}).table for site, table in tables.items()}
-    features = _features(next(iter(tables.values())), options)
+    lines: list[str] = []
+    tables = dict(tables)
+    if not options.models and not options.clusterings:
+        lines, tables = _with_numbered_classes(tables, options)
+    # A class is no input: as columns with these roles, target and truth are neither filled nor read as numbers.
+    roles = {"id": options.id, "truth": options.target, "group": options.truth}
+    steps = {key: getattr(options, key) for key in ("features", "missing", "categories", "ordinal")}
+    tables = {site: in_order(table, {**roles, **steps}).table for site, table in tables.items()}
+    features = _features(tables, options)
     sites = {site: _site(table, features, options.target) for site, table in tables.items()}
     k = max(int(each.y.max(initial=-1)) for each in sites.values()) + 1
     files = split_patterns(options.clusterings)
     if files and len(sites) > 1:
         raise ConfigError(f"clusterings={options.clusterings!r} are of one site's rows; prepare each site by itself")
-    lines, labels = _classify(sites, features, names, options)
+    fits, labels = _classify(sites, features, names, options)
+    lines += fits
     for file in map(Path, files):
         (site,) = sites
         labels[site][f"cluster_{file.stem}"] = _read_clusters(file, sites[site].table, options.id)
@@ -140,9 +164,44 @@ def _some(text: str, known: Sequence[str]) -> list[str]:
     return names
 
 
-def _features(table: Table, options: Options) -> list[str]:
+def _with_numbered_classes(tables: dict[str, Table], options: Options) -> tuple[list[str], dict[str, Table]]:
+    """Number the classes that are text and that ``ordinal`` does not name, and say the numbers in a line.
+
+    The rows of all sites must be here, so that a class has the same number at each.
+    """
+    named = [each.column for each in categories_of({"ordinal": options.ordinal})]
+    columns = [name for name in (options.target, options.truth) if name]
+    columns = [name for name in columns if not any(fnmatchcase(name, pattern) for pattern in named)]
+    cells = {site: {name: text_of(table.column(name)) for name in columns} for site, table in tables.items()}
+    classes = sorted({text for own in cells.values() for texts in own.values() for text in texts if text})
+    if all(NUMBER.fullmatch(text) or text in ("True", "False") for text in classes):
+        return [], tables
+    if len(classes) > _MOST_CLASSES:
+        names = " and ".join(map(repr, columns))
+        wrong = f"{names}: {len(classes)} different texts; {_MOST_CLASSES} classes at most"
+        raise DataError(wrong, "label-out-of-range")
+    numbers = {text: float(number) for number, text in enumerate(classes)} | {"": np.nan}
+    for site, own in cells.items():
+        numbered = {name: np.array([numbers[text] for text in texts]) for name, texts in own.items()}
+        tables[site] = replace(tables[site], columns={**tables[site].columns, **numbered})
+    return [f"classes: {', '.join(f'{number} {text}' for number, text in enumerate(classes))}"], tables
+
+
+def _features(tables: Mapping[str, Table], options: Options) -> list[str]:
+    """Return the columns that the models see: those named, else the columns of numbers at every site."""
     own = {options.target, options.id, options.truth}
-    return [name for name in match_columns(table, options.features) if name not in own]
+    first = next(iter(tables.values()))
+    if options.features:
+        return [name for name in match_columns(first, options.features) if name not in own]
+    names = [name for name in first.columns if name not in own]
+    names = [
+        name
+        for name in names
+        if all(name in each.columns and each.columns[name].dtype.kind in "iuf" for each in tables.values())
+    ]
+    if not names:
+        raise DataError("no column of numbers is at every site: name the columns in features", "missing-column")
+    return names
 
 
 def _site(table: Table, features: Sequence[str], target: str) -> _Site:

@@ -17,8 +17,9 @@ from strategies.bc3e.checks import check_conclusion, check_holdings, check_start
 from strategies.bc3e.em import EM
 from strategies.bc3e.fitted import EMFit, FittedEnsemble
 from strategies.bc3e.influence import influence_of_sums, influence_on_shared
-from strategies.bc3e.layout import Layout, agree_layout
+from strategies.bc3e.layout import Layout, agree_layout, strangers
 from strategies.bc3e.prediction import BC3EPrediction
+from strategies.column_names import check_enough
 from strategies.conversation import Broadcast, Conversation, Tell, together
 from strategies.fusion import FusionStrategy
 from strategies.influence import Influence
@@ -59,7 +60,12 @@ class BC3E(FusionStrategy):
         """Survey the sites, fit the model, and ask the sites to write their results and to count right decisions."""
         distribution = self.settings.distribution
         survey = Survey(distribution, f"{self.session}", self.settings.masked)
-        holdings: dict[str, Holdings] = yield Broadcast(survey, check=partial(check_holdings, distribution))
+        holdings: dict[str, Holdings] = yield Broadcast(
+            survey, check=partial(check_holdings, distribution, self.settings.classes)
+        )
+        left_out = strangers(holdings, distribution, self.settings.classes)
+        holdings = {site: held for site, held in holdings.items() if site not in left_out}
+        check_enough(len(holdings), self.min_sites, left_out, "learn")
         layout = agree_layout(
             holdings, distribution, self.settings.classes, confusion=self.settings.reliability == "confusion"
         )
@@ -83,7 +89,9 @@ class BC3E(FusionStrategy):
             held = fits[best].instances
         unsure = sum(tally.unsure for tally in tallies[best].values()) / max(held, 1)
         certainty = coverage(tallies[best].values())
-        return FittedEnsemble(fits[best], correct, total, len(seeds), withheld, reliability, certainty, unsure)
+        return FittedEnsemble(
+            fits[best], correct, total, len(seeds), withheld, reliability, certainty, unsure, left_out
+        )
 
     def _start_seeds(self, layout: Layout, repetition: int) -> list[int]:
         """Return the start of each fit; with a classifier, which breaks the symmetry, the first is uniform (0)."""
@@ -139,16 +147,24 @@ class BC3E(FusionStrategy):
         return influence_of_sums(outcome.fit.mass)
 
     def excluded(self, outcome: FittedEnsemble) -> Mapping[str, str]:
-        """Return the sites whose sums did not count, with the reason."""
+        """Return the sites whose holdings or sums did not count, with the reason."""
         reason = "its sums contradicted those of all others, and did not count from then on (bc3e.robust)"
-        return dict.fromkeys(outcome.fit.left_out, reason)
+        return outcome.left_out | dict.fromkeys(outcome.fit.left_out, reason)
 
     def notes(self, outcome: FittedEnsemble) -> list[str]:
-        """Return a sentence for every site that withheld labels."""
-        return [
+        """Return a sentence for every site that withheld labels, and for the one on which the draws hang."""
+        notes = [
             f"{site}: withheld its labels of {n} clusters that too few of its instances are in (min-rows)"
             for site, n in sorted(outcome.withheld.items())
         ]
+        for site, draws in outcome.fit.deciding.items():
+            text = f"the draws of a class hang on {site}: without its sums they are {draws}"
+            notes.append(
+                f"{text}, as here, where they did not count in this (bc3e.robust)"
+                if self.settings.robust
+                else f"{text} instead of {outcome.fit.draws}: compare with bc3e.draws={draws}"
+            )
+        return notes
 
     def table(self, metrics: Mapping[str, float], outcome: FittedEnsemble) -> list[dict[str, Any]]:
         """Return the rows of the paper's Table I: accuracy of BC3E, vote, best component and each classifier.
@@ -198,7 +214,8 @@ def _conclude(layout: Layout, fit: EMFit, abstain: float) -> Conversation[dict[s
 
 def _reliability(layout: Layout, fit: EMFit, tallies: Mapping[str, Tally]) -> dict[str, float]:
     """Return the estimated share of right labels by classifier; of a matrix at one site, as the site says."""
-    shares = {name: share_right(fit.alpha, table) for name, table in fit.beta.items() if is_confusion(name)}
+    tables = {name: table for name, table in fit.beta.items() if is_confusion(name)}
+    shares = {name: share_right(fit.alpha, table, fit.labels[name]) for name, table in tables.items()}
     for site, tally in tallies.items():
         own = [name for name in layout.own_of(site) if is_confusion(name)]
         shares |= dict(zip(own, tally.reliability.tolist(), strict=True))

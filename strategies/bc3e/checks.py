@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -30,8 +30,8 @@ _COUNTED = ("bc3e", "vote")
 """Methods whose decisions every site counts."""
 
 
-def check_holdings(distribution: str, site: str, answer: Holdings) -> None:
-    """Refuse impossible sizes, and names out of order."""
+def check_holdings(distribution: str, classes: int, site: str, answer: Holdings) -> None:
+    """Refuse impossible sizes, more classes than the run has (0: any number), names out of order, and equal keys."""
     expected = {
         "n_clusters": (len(answer.clusterings), len(answer.n_clusters)),
         "keys": (0 if distribution == "row" else answer.instances, len(answer.keys)),
@@ -45,6 +45,12 @@ def check_holdings(distribution: str, site: str, answer: Holdings) -> None:
         raise PayloadError(
             answer.title(), "instances", f"expected up to {MOST_INSTANCES} of up to {MOST_CLASSES} classes"
         )
+    if classes and answer.n_classes > classes:
+        raise PayloadError(answer.title(), "n_classes", f"is {answer.n_classes}, and bc3e.classes is {classes}")
+    if max(2, classes, answer.n_classes) * int(answer.n_clusters.max(initial=0)) > LARGEST_TABLE:
+        raise PayloadError(answer.title(), "n_clusters", f"a table of the classes would exceed {LARGEST_TABLE} entries")
+    if len(np.unique(answer.keys)) < len(answer.keys):
+        raise PayloadError(answer.title(), "keys", "two of its instances have one name")
     if sorted(set(answer.clusterings)) != list(answer.clusterings):
         raise PayloadError(answer.title(), "clusterings", "names are not in order, or one comes twice")
 
@@ -92,7 +98,25 @@ def check_statistics(
     _check_bound(answer, limits, n)
     if not 0 <= answer.changed <= n:
         raise PayloadError(answer.title(), "changed", f"is no number of {n} instances")
-    _check_squares(answer, n if alone else None, layout)
+    _check_squares(answer, names, n if alone else None, layout)
+
+
+def check_columns(before: Sequence[Int64[np.ndarray, "k _"]], n: int, answer: Statistics) -> None:
+    """Refuse sums over other labels than those of an earlier round: each label counts 1, over all classes together.
+
+    Parameters
+    ----------
+    before : sequence of ndarray
+        Mass of the site in an earlier round, of the same tables.
+    n : int
+        Its number of private instances; each entry of each of them is rounded to the grid.
+    answer : Statistics
+        The site's sums of this round.
+    """
+    for old, new in zip(before, answer.mass, strict=True):
+        change = new.sum(axis=0, dtype=float) - old.sum(axis=0, dtype=float)
+        if (np.abs(change) > n * len(new)).any():
+            raise PayloadError(answer.title(), "mass", "counts other labels than in an earlier round")
 
 
 def check_number(most: int, answer: Statistics) -> None:
@@ -140,7 +164,7 @@ def check_shares(
     _expect(answer, "gains", len(answer.gains), len(clusterings) if ends else 0)
     if not ((answer.gains >= 0) & (answer.gains <= 1)).all():
         raise PayloadError(answer.title(), "gains", "expected shares")
-    _check_squares(answer, n if ends else None, layout)
+    _check_squares(answer, names, n if ends else None, layout)
 
 
 def check_plain_shares(layout: Layout, asks: Mapping[str, Sweep], site: str, answer: Shares) -> None:
@@ -181,11 +205,19 @@ def _check_mass(layout: Layout, names: Iterable[str], answer: Statistics | Share
             raise PayloadError(answer.title(), "mass", "counts more labels than there are instances")
 
 
-def _check_squares(answer: Statistics | Shares, n: int | None, layout: Layout) -> None:
-    """Refuse sums of squares that n instances' probabilities cannot have; None: there are none."""
+def _check_squares(answer: Statistics | Shares, names: Iterable[str], n: int | None, layout: Layout) -> None:
+    """Refuse sums of squares that n instances' probabilities cannot have; None: there are none.
+
+    Probabilities of k classes have squares of 1/k to 1 in all, and the mass counts 1 for the same instance.
+    """
     _expect(answer, "squares", len(answer.squares), 0 if n is None else len(answer.mass))
-    if n is not None and ((answer.squares < 0) | (answer.squares > n * (2.0**layout.bits + 4 * layout.k))).any():
-        raise PayloadError(answer.title(), "squares", f"is no sum over probabilities of {n} instances")
+    if n is None:
+        return
+    slack = 4.0 * n * layout.k
+    for name, table, squares in zip(names, answer.mass, answer.squares.tolist(), strict=True):
+        most = 0.0 if is_confusion(name) else table.sum(dtype=float) + slack
+        if not 0 <= squares <= most or (most and squares < table.sum(dtype=float) / layout.k - slack):
+            raise PayloadError(answer.title(), "squares", f"is no sum over probabilities of {n} instances")
 
 
 def _check_bound(answer: Statistics | Shares, limits: Limits, n: int, *, least: bool = True) -> None:
@@ -200,8 +232,8 @@ def _expect(payload: Payload, name: str, got: object, expected: object) -> None:
 
 
 def check_conclusion(layout: Layout, site: str, answer: Tally) -> None:
-    """Refuse what `check_tally` refuses, and shares of right labels of other classifiers than the site's own."""
-    check_tally(site, answer)
+    """Refuse what `check_counts` refuses, and shares of right labels of other classifiers than the site's own."""
+    check_counts(layout, site, answer)
     _expect(answer, "sure", len(answer.sure), len(LEVELS))
     total = answer.total[answer.methods.index("bc3e")]
     if ((answer.sure_correct < 0) | (answer.sure_correct > answer.sure) | (answer.sure > total)).any():
@@ -209,6 +241,16 @@ def check_conclusion(layout: Layout, site: str, answer: Tally) -> None:
     if not 0 <= answer.unsure <= layout.instances[site]:
         raise PayloadError(answer.title(), "unsure", "is no number of the site's instances")
     _expect(answer, "reliability", len(answer.reliability), sum(map(is_confusion, layout.own_of(site))))
+
+
+def check_counts(layout: Layout, site: str, answer: Tally) -> None:
+    """Refuse what `check_tally` refuses, and counts of more instances or other classifiers than the site holds."""
+    check_tally(site, answer)
+    if not set(answer.methods) <= {*_COUNTED, *layout.classifiers[site]}:
+        raise PayloadError(answer.title(), "methods", "names a classifier that the site does not hold")
+    most = layout.instances[site] if site in layout.sites_with_truth else 0
+    if (answer.total > most).any():
+        raise PayloadError(answer.title(), "total", f"is more than the {most} instances of which it knows the class")
 
 
 def check_tally(site: str, answer: Tally | PredictionTally) -> None:

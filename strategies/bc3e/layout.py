@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +14,11 @@ from numerics.bc3e.grid import choose_bits
 from numerics.bc3e.reliability import confusion_of, draws_of, is_confusion
 from protocols.bc3e.payloads import LARGEST_TABLE, Holdings, Setup
 from strategies.errors import FusionError
+
+_FAR = 10
+"""Times the number of classes or clusters that most sites have, beyond which a site's number is a mistake or a lie."""
+_MANY = 100
+"""Number of classes or clusters up to which it never is."""
 
 LARGEST_SUMMAND = 1100.0
 """Bound of E[log theta] in size: alpha keeps gamma above 1e-3, so it is at least psi(1e-3) - psi(1e4), about -1009."""
@@ -45,6 +51,8 @@ class Layout:
         ``(s,)`` places of these instances among all shared ones, by site.
     n_shared : int
         Number of shared instances.
+    classifiers : dict[str, tuple of str]
+        Names of its classifiers, by site.
     sites_with_truth : frozenset of str
         Sites that know true classes.
     """
@@ -59,6 +67,7 @@ class Layout:
     shared_rows: dict[str, Int64[np.ndarray, "s"]]
     shared_index: dict[str, Int64[np.ndarray, "s"]]
     n_shared: int
+    classifiers: dict[str, tuple[str, ...]]
     sites_with_truth: frozenset[str]
 
     def draws(self, gains: Mapping[str, float] | None = None) -> int:
@@ -115,6 +124,54 @@ class Layout:
             own=np.array([place for place, name in enumerate(names) if name not in self.common], np.int64),
             shared=self.shared_rows[site],
         )
+
+
+def strangers(holdings: Mapping[str, Holdings], distribution: str, classes: int) -> dict[str, str]:
+    """Return the sites whose holdings are so unlike most others' that the run goes on without them, with the reason.
+
+    One site's mistake or lie would else end the run, or make every site work with tables of a size that only this one
+    wants. Among one or two sites nobody can tell whose holdings are wrong.
+
+    Examples
+    --------
+    >>> def held(n_classes):
+    ...     return Holdings(9, n_classes, ("svm",), (), np.zeros(0, int), np.zeros(0, np.uint64), False)
+    >>> strangers({"a": held(3), "b": held(4), "c": held(5000)}, "row", 0)
+    {'c': 'left out: it has labels of 5000 classes, most sites of 4 at most (bc3e.classes)'}
+    """
+    reasons: dict[str, str] = {}
+    if not classes:
+        sizes = {site: held.n_classes for site, held in holdings.items() if held.classifiers}
+        usual, beyond = _far_beyond(sizes)
+        for site in beyond:
+            reasons[site] = (
+                f"left out: it has labels of {sizes[site]} classes, most sites of {usual} at most (bc3e.classes)"
+            )
+    for name in sorted({name for held in holdings.values() for name in held.clusterings}):
+        sizes = {
+            site: int(held.n_clusters[held.clusterings.index(name)])
+            for site, held in holdings.items()
+            if name in held.clusterings
+        }
+        usual, beyond = _far_beyond(sizes)
+        for site in beyond:
+            reasons[site] = f"left out: {name} has {sizes[site]} clusters there, and {usual} at most at most sites"
+    if distribution == "column":
+        same = Counter(np.sort(held.keys).tobytes() for held in holdings.values())
+        keys, most = same.most_common(1)[0]
+        if 2 * most > len(holdings):
+            for site, held in holdings.items():
+                if np.sort(held.keys).tobytes() != keys:
+                    reasons[site] = "left out: it holds other instances than most sites (bc3e.distribution)"
+    return reasons
+
+
+def _far_beyond(sizes: Mapping[str, int]) -> tuple[int, list[str]]:
+    """Return the largest size of the others, and the sites whose size is far beyond what most have."""
+    limit = max(_MANY, _FAR * statistics.median_low(sizes.values())) if len(sizes) > 2 else LARGEST_TABLE
+    return max((size for size in sizes.values() if size <= limit), default=0), [
+        site for site, size in sizes.items() if size > limit
+    ]
 
 
 def agree_layout(
@@ -185,6 +242,7 @@ def agree_layout(
         shared_rows=rows,
         shared_index=index,
         n_shared=n_shared,
+        classifiers={site: held.classifiers for site, held in holdings.items()},
         sites_with_truth=frozenset(site for site, held in holdings.items() if held.has_truth),
     )
 
@@ -197,15 +255,11 @@ def _bits(total: int) -> int:
 
 
 def _classes(holdings: Mapping[str, Holdings], classes: int) -> int:
-    seen = {site: held.n_classes for site, held in holdings.items()}
     if classes:
-        for site, count in seen.items():
-            if count > classes:
-                raise FusionError(f"site {site} holds labels of {count} classes; bc3e.classes is {classes}")
         return classes
     if not any(held.classifiers for held in holdings.values()):
         raise FusionError("no site holds a classifier: set the number of classes (bc3e.classes)")
-    return max(2, *seen.values())
+    return max(2, *(held.n_classes for held in holdings.values()))
 
 
 def _shared_instances(
@@ -216,11 +270,6 @@ def _shared_instances(
         no_instances = np.zeros(0, np.int64)
         total = sum(held.instances for held in holdings.values())
         return dict.fromkeys(holdings, no_instances), dict.fromkeys(holdings, no_instances), 0, total
-    for site, held in holdings.items():
-        if len(held.keys) != held.instances:
-            raise FusionError(f"site {site} names {len(held.keys)} of its {held.instances} instances")
-        if len(np.unique(held.keys)) != held.instances:
-            raise FusionError(f"site {site} holds an instance twice: its entity column must be unique")
     keys, counts = np.unique(np.concatenate([held.keys for held in holdings.values()]), return_counts=True)
     shared = keys[counts > 1]
     rows = {site: np.flatnonzero(np.isin(held.keys, shared)) for site, held in holdings.items()}

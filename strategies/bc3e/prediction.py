@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -25,8 +25,8 @@ from protocols.bc3e.payloads import (
 )
 from protocols.bc3e.settings import Settings
 from strategies.bc3e.accuracy import accuracies, add_up
-from strategies.bc3e.checks import check_holdings, check_plain_shares, check_predicted, check_starts, check_tally
-from strategies.bc3e.layout import Layout, agree_layout
+from strategies.bc3e.checks import check_counts, check_holdings, check_plain_shares, check_predicted, check_starts
+from strategies.bc3e.layout import Layout, agree_layout, strangers
 from strategies.bc3e.shared import SharedInstances
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.fusion import FusionStrategy
@@ -44,11 +44,14 @@ class ClassPredictions:
         Numbers of predicted instances, by site.
     n : int
         Number of predicted instances over all sites; a shared instance counts once.
+    left_out : dict[str, str]
+        Sites whose holdings are unlike most others', with the reason.
     """
 
     tallies: Mapping[str, Tally | PredictionTally]
     instances: Mapping[str, int]
     n: int
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def measure(self) -> dict[str, float]:
@@ -102,11 +105,13 @@ class BC3EPrediction(FusionStrategy):
         """Find the shared instances, sweep until they have converged, and ask the sites to write and count."""
         k = len(self._alpha)
         survey = Survey(self.distribution, f"{self.session}")
-        holdings: dict[str, Holdings] = yield Broadcast(survey, check=partial(check_holdings, self.distribution))
+        holdings: dict[str, Holdings] = yield Broadcast(survey, check=partial(check_holdings, self.distribution, 0))
+        left_out = strangers(holdings, self.distribution, k)
         # The earlier run has fixed the sizes, so new classes and clusters must not change them.
         holdings = {
             site: replace(held, n_classes=min(held.n_classes, k), n_clusters=np.zeros_like(held.n_clusters))
             for site, held in holdings.items()
+            if site not in left_out
         }
         layout = agree_layout(holdings, self.distribution, k)
         starts: dict[str, Starts] = yield Tell(self._asks(layout), check=partial(check_starts, layout))
@@ -122,8 +127,9 @@ class BC3EPrediction(FusionStrategy):
             )
             for site in sorted(shared.members)
         }
-        tallies: dict[str, Tally] = yield Tell(asks, check=check_tally)
-        return ClassPredictions(tallies, {site: layout.instances[site] for site in tallies}, layout.distinct(tallies))
+        tallies: dict[str, Tally] = yield Tell(asks, check=partial(check_counts, layout))
+        instances = {site: layout.instances[site] for site in tallies}
+        return ClassPredictions(tallies, instances, layout.distinct(tallies), left_out)
 
     def _asks(self, layout: Layout) -> dict[str, PredictShared]:
         return {
@@ -156,6 +162,10 @@ class BC3EPrediction(FusionStrategy):
     def metrics(self, outcome: ClassPredictions) -> dict[str, float]:
         """Return the metrics of `report.json` by name (docs/bc3e.md)."""
         return {"n_predicted": float(outcome.n), **accuracies(*add_up(outcome.tallies))}
+
+    def excluded(self, outcome: ClassPredictions) -> Mapping[str, str]:
+        """Return the sites whose holdings did not count, with the reason."""
+        return outcome.left_out
 
     def table(self, metrics: Mapping[str, float], outcome: ClassPredictions) -> list[dict[str, Any]]:
         """Return a row for every site: its number of new instances, and its accuracy if it knows their classes."""

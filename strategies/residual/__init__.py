@@ -21,12 +21,14 @@ from protocols.residual.payloads import Enrol, Holdings
 from protocols.residual.plan import Plan
 from protocols.residual.settings import Settings
 from protocols.wire.payload import Payload
+from strategies.column_names import check_enough
 from strategies.conversation import Broadcast, Conversation, with_extra_asks
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.influence import Influence
 from strategies.residual import notes, report
-from strategies.residual.enrolment import CENTER, Enrolment, EntityKeys, check_enrolled
+from strategies.residual.alignment import CENTER, EntityKeys
+from strategies.residual.enrolment import Enrolment, check_enrolled
 from strategies.residual.execution import PlanResult, centered, relayed
 from strategies.residual.prediction import OutcomePredictions, predict_at_center, predict_at_holder
 from strategies.residual.report import ResidualOutcome
@@ -90,6 +92,7 @@ class Residual(FusionStrategy):
         if earlier:
             return (yield from predict_at_holder(earlier, answers))
         enrolment = Enrolment.of(answers, keys, outcomes.classes if outcomes else ())
+        check_enough(len(enrolment.sites), self.min_sites, enrolment.excluded, "learn")
         _check_classes(enrolment.classes, self.rules)
         order, n_learn, rules = self._order(enrolment, outcomes, repetition, sealed=sealed)
         rules = replace(rules, min_leaf=self._min_leaf(n_learn), n_classes=len(enrolment.classes))
@@ -210,8 +213,8 @@ class Residual(FusionStrategy):
         return None if isinstance(outcome, OutcomePredictions) else report.influence_in(outcome)
 
     def excluded(self, outcome: Outcome) -> Mapping[str, str]:
-        """Return the sites that have nothing to contribute, or raise the error, with the reason."""
-        return {} if isinstance(outcome, OutcomePredictions) else report.excluded_in(outcome)
+        """Return the sites that have nothing to contribute, fit no other, or raise the error, with the reason."""
+        return outcome.alignment.left_out if isinstance(outcome, OutcomePredictions) else report.excluded_in(outcome)
 
     def notes(self, outcome: Outcome) -> list[str]:
         """Return sentences for the reader of the report."""

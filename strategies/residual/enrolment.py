@@ -1,4 +1,4 @@
-"""Enrolment: who takes part, who holds the outcome, and which rows are the same entity."""
+"""Enrolment: who takes part, who holds the outcome, and what they learn from."""
 
 from __future__ import annotations
 
@@ -6,178 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int64, UInt64
+from jaxtyping import Float64, Int64
 
 from numerics.residual.agent_combination import AgentCombination
-from numerics.residual.columns_and_outcomes import Outcomes
 from numerics.residual.limits import RANGES
-from numerics.shared.alignment import AlignmentError, align
 from protocols.classes import check_classes
 from protocols.residual.payloads import AgentPredictions, Enrol, Holdings, Order
 from protocols.wire.payload import Payload, PayloadError
 from strategies.conversation import Check
 from strategies.errors import FusionError
-
-CENTER = ""
-"""Name of the fusion center among the names of sites, none of which is empty."""
+from strategies.residual.alignment import CENTER, Alignment, EntityKeys, match
 
 MOST_ROWS = 10**9
-
-Keys = UInt64[np.ndarray, "rows 2"]
-
-
-@dataclass(frozen=True)
-class EntityKeys:
-    """Keyed hashes by which a site, or the fusion center, names its rows.
-
-    Attributes
-    ----------
-    n : int
-        Number of rows.
-    keys : ndarray
-        ``(n, 2)`` keyed hashes; no rows without names.
-    check : bytes
-        Hash of the secret in them.
-    kind : str
-        ``number`` or ``text``: content of the column of names; empty if there is none.
-    """
-
-    n: int
-    keys: Keys
-    check: bytes
-    kind: str
-
-    @classmethod
-    def of(cls, answer: Holdings | AgentPredictions) -> EntityKeys:
-        """Return the keys in a site's answer."""
-        n = answer.n if isinstance(answer, Holdings) else len(answer.part)
-        return cls(n, answer.keys, answer.check.tobytes(), answer.kind)
-
-    @classmethod
-    def of_center(cls, outcomes: Outcomes, hashes: tuple[Keys, bytes] | None) -> EntityKeys:
-        """Return the keys of the center's rows; `hashes`: their keyed hashes and the secret's, if rows have names."""
-        keys, check = hashes or (np.zeros((0, 2), np.uint64), b"")
-        return cls(len(outcomes.y), keys, check, outcomes.entity_kind if hashes else "")
-
-
-@dataclass(frozen=True)
-class Alignment:
-    """The entities common to all, and their rows. The fusion center's rows are under `CENTER`.
-
-    Attributes
-    ----------
-    rows : dict[str, ndarray]
-        By site, ``(n,)`` places of the n common entities among its rows, in one order.
-    n_distinct : int
-        Number of entities that any site knows.
-    lost : dict[str, int]
-        By site, its number of rows that are not common to all.
-    kinds : dict[str, str]
-        By site, the kind of its names; empty if all are of one kind.
-    named : bool
-        Whether entities are matched by name, not by row number.
-    """
-
-    rows: dict[str, Int64[np.ndarray, "n"]]
-    n_distinct: int
-    lost: dict[str, int]
-    kinds: dict[str, str]
-    named: bool
-
-    @property
-    def n(self) -> int:
-        """Number of common entities."""
-        return len(next(iter(self.rows.values())))
-
-    @property
-    def n_lost(self) -> int:
-        """Number of entities that are not common to all."""
-        return self.n_distinct - self.n
-
-
-def match(sites: Mapping[str, EntityKeys], first: str) -> Alignment:
-    """Find the rows of all sites that are the same entity.
-
-    Parameters
-    ----------
-    sites : Mapping[str, EntityKeys]
-        By name; `CENTER` for the fusion center.
-    first : str
-        The site whose rows give the order. The order of the keys would differ from run to run.
-
-    Raises
-    ------
-    FusionError
-        If some sites name their rows and others do not, rows without names differ in number, names were hashed with
-        different secrets, a site has two rows of the same name, or nothing is common to all.
-
-    Examples
-    --------
-    >>> def keys(*numbers):
-    ...     return EntityKeys(len(numbers), np.array([(n, n) for n in numbers], np.uint64), b"", "number")
-    >>> alignment = match({"bank": keys(7, 8, 9), "shop": keys(9, 7, 5)}, first="bank")
-    >>> alignment.rows["bank"], alignment.rows["shop"], alignment.lost
-    (array([0, 2]), array([1, 0]), {'bank': 1, 'shop': 1})
-    """
-    named = {site for site, keys in sites.items() if keys.kind}
-    if named and len(named) < len(sites):
-        raise FusionError(
-            f"entities go by name at {_listed(named)} and by row at {_listed(set(sites) - named)}: set id at all of"
-            " them, or residual.align=row-order"
-        )
-    if not named:
-        return _match_by_row(sites)
-    _check_secrets(sites)
-    try:
-        common = align({site: keys.keys for site, keys in sites.items()})
-    except AlignmentError as error:
-        raise FusionError(f"the entities cannot be matched: {error}") from error
-    kinds = {site: keys.kind for site, keys in sites.items()}
-    if len(set(kinds.values())) == 1:
-        kinds = {}
-    order = np.argsort(common.rows[first])
-    rows = {site: rows[order] for site, rows in common.rows.items()}
-    alignment = Alignment(rows, common.n_distinct, common.lost, kinds, named=True)
-    if not alignment.n:
-        sizes = "; ".join(f"{_spoken(site)} {keys.n} rows" for site, keys in sites.items())
-        hint = (
-            "names are numbers at some and text at others: write them alike everywhere"
-            if kinds
-            else "is it the same id column, and the same align-key-file, everywhere?"
-        )
-        raise FusionError(f"no entity is common to all ({sizes}): {hint}")
-    return alignment
-
-
-def _match_by_row(sites: Mapping[str, EntityKeys]) -> Alignment:
-    sizes = {site: keys.n for site, keys in sites.items()}
-    if len(set(sizes.values())) > 1:
-        listed = ", ".join(f"{_spoken(site)} {n}" for site, n in sizes.items())
-        raise FusionError(
-            f"entities go by row, and the numbers of rows differ ({listed}): set id to the column that names them"
-        )
-    n = next(iter(sizes.values()))
-    return Alignment(dict.fromkeys(sites, np.arange(n)), n, dict.fromkeys(sites, 0), {}, named=False)
-
-
-def _check_secrets(sites: Mapping[str, EntityKeys]) -> None:
-    by_secret: dict[bytes, set[str]] = {}
-    for site, keys in sites.items():
-        by_secret.setdefault(keys.check, set()).add(site)
-    if len(by_secret) > 1:
-        groups = "; ".join(
-            f"{_listed(members)}{'' if check else ' (none)'}" for check, members in sorted(by_secret.items())
-        )
-        raise FusionError(f"align-key-file is not the same everywhere: {groups}")
-
-
-def _spoken(site: str) -> str:
-    return site or "the fusion center"
-
-
-def _listed(sites: set[str]) -> str:
-    return ", ".join(_spoken(site) for site in sorted(sites))
-
 
 # -- who takes part ---------------------------------------------------------------------------------------------------
 
@@ -197,7 +37,7 @@ class Enrolment:
     alignment : Alignment
         Their common entities.
     excluded : dict[str, str]
-        Sites without anything to contribute, and the reason.
+        Sites without anything to contribute, or whose rows cannot be matched, and the reason.
     classes : tuple of str
         Names of the outcome's classes; empty for amounts.
     """
@@ -247,7 +87,9 @@ class Enrolment:
         if center is not None:
             keys = {CENTER: center, **keys}
         of_outcome = classes if holder == CENTER else answers[holder].classes
-        return cls(dict(answers), agents, holder, match(keys, holder), excluded, of_outcome)
+        alignment = match(keys, holder)
+        agents = tuple(site for site in agents if site in alignment.rows)
+        return cls(dict(answers), agents, holder, alignment, {**excluded, **alignment.left_out}, of_outcome)
 
     @property
     def sites(self) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ from protocols.residual.payloads import AgentPredictions, Holdings, Order, Predi
 from protocols.wire.payload import Payload, PayloadError
 from strategies.conversation import Broadcast, Check, Conversation, Tell
 from strategies.errors import FusionError
-from strategies.residual.enrolment import CENTER, Alignment, EntityKeys, check_predicted, match
+from strategies.residual.alignment import CENTER, Alignment, EntityKeys, match, match_most
+from strategies.residual.enrolment import check_predicted
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,8 @@ def predict_at_center(
     keys = {name: EntityKeys.of(answer) for name, answer in parts.items()}
     if center is not None:
         keys = {CENTER: center, **keys}
-    alignment = match(keys, next(iter(keys)))
+    alignment = match(keys, CENTER) if center is not None else match_most(keys)
+    parts = {name: answer for name, answer in parts.items() if name in alignment.rows}
     common = {name: answer.part[alignment.rows[name]] for name, answer in parts.items()}
     y = np.full(alignment.n, np.nan) if outcomes is None else outcomes.y[alignment.rows[CENTER]]
     return OutcomePredictions(
@@ -200,6 +202,7 @@ def predict_at_holder(
         raise FusionError(silent)
     names = tuple(name for name in answers if name in agents or name == holder)
     alignment = match({name: EntityKeys.of(answers[name]) for name in names}, holder)
+    names = tuple(name for name in names if name in alignment.rows)
     public_keys = tuple(answers[name].public_key for name in names)
     asks: dict[str, Payload | tuple[Payload, ...]] = {}
     for name in names:

@@ -15,7 +15,8 @@ from numerics.residual.rules import LearningResult, Rules
 from numerics.shared.classification import as_metrics, class_arrays, scores_in
 from protocols.residual.payloads import Fit, FittedValues, Show, TrialFit, Try
 from strategies.influence import Influence
-from strategies.residual.enrolment import CENTER, Enrolment
+from strategies.residual.alignment import CENTER
+from strategies.residual.enrolment import Enrolment
 from strategies.residual.execution import PlanResult
 
 _KINDS = ("train", "validation", "test")

@@ -18,7 +18,7 @@ from protocols.wire.packing import pack
 from protocols.wire.payload import Payload, PayloadError
 from strategies.conversation import Conversation, Tell
 from strategies.errors import FusionError
-from strategies.residual.enrolment import CENTER
+from strategies.residual.alignment import CENTER
 from strategies.residual.execution import PlanResult, measure_of, refuse_negative
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -34,21 +35,54 @@ def test_every_site_gets_a_file_that_a_run_takes(tmp_path: Path, capsys: pytest.
     assert run.metrics["accuracy"] > 0.85
 
 
-def test_classes_that_are_text_have_an_order(tmp_path: Path) -> None:
+def test_classes_that_are_text_are_numbered_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frames = raw_rows({"a": 60, "b": 50})
-    classes = ["calm", "mild", "wild"]
+    classes = ["<= calm", "mild", "wild"]
     texts = {
         name: frame.assign(**{key: frame[key].map(dict(enumerate(classes))) for key in ("kind", "truth")})
         for name, frame in frames.items()
     }
+    texts["a"].loc[texts["a"]["kind"] == "wild", "kind"] = None  # a site that lacks a class
+    frames["a"].loc[frames["a"]["kind"] == 2, "kind"] = np.nan
     options = {"target": "kind", "features": "x*", "truth": "truth", "classifiers": "logistic", "clusters": "1"}
-    with pytest.raises(DataError, match=r"say which label is 0, 1, ..., as in ordinal='kind=calm<mild<wild'"):
-        cs.prepare(cs.BC3E(), texts, tmp_path / "labels", **options)
-    ordinal = {"kind": classes, "truth": classes}
-    ordered = cs.prepare(cs.BC3E(), texts, tmp_path / "texts", **options, ordinal=ordinal)
+    numbered = cs.prepare(cs.BC3E(), texts, tmp_path / "texts", **options)
+    assert "classes: 0 <= calm, 1 mild, 2 wild" in capsys.readouterr().out
     plain = cs.prepare(cs.BC3E(), frames, tmp_path / "numbers", **options)
     for name in frames:
-        pd.testing.assert_frame_equal(pd.read_csv(ordered[name]), pd.read_csv(plain[name]), check_dtype=False)
+        pd.testing.assert_frame_equal(pd.read_csv(numbered[name]), pd.read_csv(plain[name]), check_dtype=False)
+
+
+def test_classes_of_a_site_that_prepares_alone_need_an_order(tmp_path: Path) -> None:
+    frame = raw_rows({"a": 150})["a"]
+    frame["kind"] = frame["kind"].map(dict(enumerate(["calm", "mild", "wild"])))
+    options = {"target": "kind", "features": "x*", "classifiers": "logistic", "clusters": "1"}
+    with pytest.raises(DataError, match=r"say which label is 0, 1, ..., as in ordinal='kind=calm<mild<wild'"):
+        cs.prepare(cs.BC3E(), {"a": frame}, tmp_path / "labels", models=str(tmp_path / "models"), **options)
+    ordered = {**options, "ordinal": {"kind": ["wild", "mild", "calm"]}}
+    cs.prepare(cs.BC3E(), {"a": frame}, tmp_path / "labels", models=str(tmp_path / "models"), **ordered)
+
+
+def test_texts_that_are_too_many_are_no_classes(tmp_path: Path) -> None:
+    frame = raw_rows({"a": 150})["a"].assign(kind=lambda rows: rows["id"])
+    with pytest.raises(DataError, match=r"'kind': 150 different texts; 100 classes at most"):
+        cs.prepare(cs.BC3E(), {"a": frame}, tmp_path, target="kind")
+
+
+def test_rows_with_empty_cells_and_text_are_prepared_as_in_a_run(tmp_path: Path) -> None:
+    frames = raw_rows({"a": 60, "b": 50})
+    options = {"target": "kind", "id": "id", "truth": "truth", "classifiers": "logistic", "clusters": "1"}
+    plain = cs.prepare(cs.BC3E(), frames, tmp_path / "plain", **options)
+    frames = {name: frame.assign(word="up", sex=frame["truth"].map({0: "f", 1: "m"})) for name, frame in frames.items()}
+    same = cs.prepare(cs.BC3E(), frames, tmp_path / "text", **options)  # text is no input unless it is named
+    assert all(same[name].read_text() == plain[name].read_text() for name in frames)
+    frames["a"].loc[3, "x0"] = np.nan
+    with pytest.raises(DataError, match=r"a, row 4, column 'x0': is empty; fill it, or set missing=impute"):
+        cs.prepare(cs.BC3E(), frames, tmp_path / "refused", **options)
+    filled = cs.prepare(cs.BC3E(), frames, tmp_path / "filled", **options, missing="impute", categories="sex=f|m")
+    dropped = cs.prepare(cs.BC3E(), frames, tmp_path / "dropped", **options, missing="drop")
+    names = pd.read_csv(plain["a"])["id"].tolist()
+    assert pd.read_csv(filled["a"])["id"].tolist() == names
+    assert pd.read_csv(dropped["a"])["id"].tolist() == [name for name in names if name != "a3"]
 
 
 def test_without_exchange_a_site_has_its_own_classifiers_only(tmp_path: Path) -> None:

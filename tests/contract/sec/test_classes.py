@@ -135,3 +135,19 @@ def test_targets_that_do_not_fit_end_the_run_in_one_sentence(tmp_path: Path, fol
     assert "the target 'y' holds classes at lab-0 and amounts at lab-3; set task=regression or" in outcome.text
     pooled = outcome_of({**settings, "sec.combine": "pooled-linear"}, nodes[:3])
     assert "sec.combine=pooled-linear is for amounts, and y has classes; set sec.combine=average" in pooled.text
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_a_class_of_one_row_is_learned_wherever_the_row_is(tmp_path: Path, folder: Path, real: bool) -> None:
+    """Held out, the row left a model without the class, which nobody could read."""
+    for place, name in enumerate(NAMES):
+        frame = pd.read_csv(folder / f"{name}.csv")
+        frame.loc[7 * place, "y"] = "dead"  # before the other classes, so that their numbers move
+        frame.to_csv(folder / f"{name}.csv", index=False)
+    settings, nodes = deployed_sites(tmp_path, folder, NAMES) if real else (own_data_config(tmp_path, folder), 6)
+    report, arrays = load(run(settings, nodes))
+    assert report.sites == NAMES
+    assert arrays["classes"].tolist() == ["dead", *CLASSES]
+    for place in range(len(NAMES)):
+        assert arrays[f"classes_{place}"][0] == 0
+        decode_model(arrays[f"model_{place}"], len(arrays[f"classes_{place}"]))

@@ -229,7 +229,8 @@ def test_a_fit_needs_no_grid() -> None:
     none = {"a": np.zeros(0, np.int64)}
     layout = Layout(
         k=2, bits=30, n_clusters={"m": 2}, holders={"m": ["a"]}, common=frozenset({"m"}), instances={"a": 8},
-        n_classifiers=1, shared_rows=none, shared_index=none, n_shared=0, sites_with_truth=frozenset(),
+        n_classifiers=1, shared_rows=none, shared_index=none, n_shared=0, classifiers={},
+        sites_with_truth=frozenset(),
     )  # fmt: skip
     asked: list[EStep] = []
 

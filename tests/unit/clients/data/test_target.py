@@ -151,3 +151,14 @@ def test_a_protocol_without_a_target_refuses_a_task() -> None:
         check_task({**declared(), "task": "regression"}, "coreset")
     with pytest.raises(ValueError, match="class-weight is for classes"):
         check_task({**declared(), "class-weight": "balanced"}, "coreset")
+
+
+def test_whole_numbers_that_differ_between_sites_are_no_classes_unless_asked() -> None:
+    tables = {"a.csv": table(list(range(11)) * 2), "b.csv": table(list(range(10, 21)) * 2)}
+    refusal = r"^the target 'y' has 21 different whole numbers over all sites: set task=regression, or task=class"
+    with pytest.raises(DataError, match=refusal):
+        check_targets(tables, config(), TASKS)
+    for task in TASKS:
+        check_targets(tables, config(task), TASKS)
+    texts = {name: table([f"ward {label}" for label in each.columns["y"]]) for name, each in tables.items()}
+    check_targets(texts, config(), TASKS)

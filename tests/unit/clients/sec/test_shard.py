@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,3 +52,13 @@ def test_check_says_that_a_sample_is_used_and_that_the_number_of_rows_leaves(
     assert "  a sample of 30 rows, the same in all runs" in lines
     assert "  25 rows to learn from, 5 held out to compare predictions on (sec.holdout)" in lines
     assert "  once: the number of rows (100)" in lines
+
+
+def test_a_class_without_a_row_in_the_sample_is_none_of_the_site() -> None:
+    used = set(sample_rows(numbered(30_000)).y)
+    rare = next(place for place in range(30_000) if place not in used)
+    rows = numbered(30_000)
+    y = np.where(np.arange(30_000) == rare, 1.0, 2.0 * (np.arange(30_000) % 2))
+    sample = sample_rows(replace(rows, y=y, classes=("no", "rare", "yes")))
+    assert sample.classes == ("no", "yes")
+    np.testing.assert_array_equal(sample.y, sample.x[:, 0] % 2)

@@ -10,7 +10,8 @@ import pytest
 
 from protocols.residual.payloads import Holdings
 from strategies.errors import FusionError
-from strategies.residual.enrolment import CENTER, Enrolment, EntityKeys, match
+from strategies.residual.alignment import CENTER, EntityKeys, match, match_most
+from strategies.residual.enrolment import Enrolment
 
 SECRET, OTHER = b"s" * 16, b"t" * 16
 
@@ -58,8 +59,8 @@ def test_without_names_equal_rows_are_the_same_entity() -> None:
     ("sites", "message"),
     [
         (
-            {CENTER: named([1]), "bank": named([1]), "shop": by_row(1)},
-            "entities go by name at the fusion center, bank and by row at shop: set id at all of them, or"
+            {CENTER: named([1]), "shop": by_row(1)},
+            "entities go by name at the fusion center and by row at shop: set id at all of them, or"
             " residual.align=row-order",
         ),
         (
@@ -68,8 +69,8 @@ def test_without_names_equal_rows_are_the_same_entity() -> None:
             " that names them",
         ),
         (
-            {"bank": named([1]), "shop": named([1]), "telecom": named([1], OTHER)},
-            "align-key-file is not the same everywhere: bank, shop; telecom",
+            {"bank": named([1]), "shop": named([1], OTHER), "telecom": named([1], OTHER)},
+            "align-key-file is not the same everywhere: bank; shop, telecom",
         ),
         (
             {"bank": named([1]), "telecom": named([1], b"")},
@@ -95,6 +96,51 @@ def test_rows_that_cannot_be_matched(sites: dict[str, EntityKeys], message: str)
     with pytest.raises(FusionError) as refused:
         match(sites, next(iter(sites)))
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("stranger", "reason"),
+    [
+        (by_row(300), "left out: its entities go by row, and those of the fusion center by name: set id at both"),
+        (named(range(300), OTHER), "left out: its align-key-file is not that of the fusion center"),
+        (named([*range(299), 0]), "left out: two of its rows are the same entity"),
+        (
+            named(range(1000, 1300)),
+            "left out: the fusion center knows 0 of its 300 entities: is it the same id column?",
+        ),
+        (
+            named(range(299, 599)),
+            "left out: the fusion center knows 1 of its 300 entities: is it the same id column?",
+        ),
+    ],
+)
+def test_a_site_that_cannot_be_matched_is_left_out_by_name(stranger: EntityKeys, reason: str) -> None:
+    fitting = {CENTER: named(range(300)), "bank": named(range(300)[::-1])}
+    alignment = match({**fitting, "shop": stranger}, CENTER)
+    assert alignment.left_out == {"shop": reason}
+    expected = match(fitting, CENTER)
+    assert all((alignment.rows[site] == expected.rows[site]).all() for site in fitting)
+    assert not expected.left_out
+    of_agents = match_most({"a shop": stranger, "bank": fitting["bank"], "telecom": named(range(300))})
+    assert set(of_agents.left_out) == {"a shop"}
+
+
+def test_a_site_with_few_entities_of_its_own_stays() -> None:
+    """Registries of few patients of a large hospital share hardly any of its rows, and learn from all they share."""
+    alignment = match({"bank": named(range(3000)), "shop": named(range(25)), "town": named(range(20))}, "bank")
+    assert alignment.n == 20
+    assert not alignment.left_out
+
+
+def test_agents_of_which_no_two_can_be_matched() -> None:
+    with pytest.raises(FusionError, match="no entity is common to all"):
+        match_most({"bank": named([1]), "shop": named([2]), "town": named([3])})
+
+
+def test_rows_by_number_of_another_length_are_left_out() -> None:
+    alignment = match({"bank": by_row(4), "shop": by_row(4), "town": by_row(9)}, "bank")
+    assert alignment.left_out == {"town": "left out: it has 9 rows, and bank 4: set id to the column that names them"}
+    assert (alignment.n, alignment.named) == (4, False)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,129 @@
+"""Answers that no labels can have, and holdings so unlike the others' that a run goes on without them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from protocols.bc3e.payloads import LARGEST_TABLE, Holdings, Statistics, Tally
+from protocols.wire.payload import PayloadError
+from strategies.bc3e.checks import check_columns, check_counts, check_holdings, check_statistics
+from strategies.bc3e.layout import Layout, agree_layout, strangers
+
+HELD = Holdings(4, 3, ("svm", "tree"), ("k3", "k6"), np.array([3, 6]), np.zeros(0, np.uint64), True)
+KEYS = np.arange(4, dtype=np.uint64)
+
+
+@pytest.fixture(scope="module")
+def layout() -> Layout:
+    return agree_layout({"a": HELD, "b": replace(HELD, has_truth=False)}, "row", 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"n_classes": 4}, r"n_classes.*is 4, and bc3e\.classes is 3"),
+        ({"n_clusters": np.array([3, LARGEST_TABLE // 3 + 1])}, "n_clusters.*would exceed"),
+        ({"n_clusters": np.array([3, 2**62])}, "n_clusters.*would exceed"),
+        ({"clusterings": ("k6", "k3")}, "not in order"),
+        ({"instances": -1}, "negative"),
+    ],
+)
+def test_holdings_that_fit_no_run_are_refused(changes: dict[str, Any], told: str) -> None:
+    check_holdings("row", 3, "a", HELD)
+    with pytest.raises(PayloadError, match=told):
+        check_holdings("row", 3, "a", replace(HELD, **changes))
+
+
+def test_two_instances_of_one_name_are_refused() -> None:
+    check_holdings("column", 0, "a", replace(HELD, keys=KEYS))
+    with pytest.raises(PayloadError, match="two of its instances have one name"):
+        check_holdings("column", 0, "a", replace(HELD, keys=KEYS // 2))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"n_classes": 101}, "left out: it has labels of 101 classes, most sites of 3 at most (bc3e.classes)"),
+        ({"n_clusters": np.array([3, 101])}, "left out: k6 has 101 clusters there, and 6 at most at most sites"),
+        ({"keys": KEYS + 1}, "left out: it holds other instances than most sites (bc3e.distribution)"),
+    ],
+)
+def test_one_site_unlike_most_does_not_end_the_run(changes: dict[str, Any], reason: str) -> None:
+    held = replace(HELD, keys=KEYS)
+    sites = {"a": held, "b": held, "c": replace(held, **changes)}
+    assert strangers(sites, "column", 0) == {"c": reason}
+    del sites["a"]
+    assert strangers(sites, "column", 0) == {}, "of two sites, nobody knows which one is right"
+
+
+def test_sites_of_unequal_sizes_all_take_part() -> None:
+    """A site of few instances has seen few of the classes and clusters."""
+    sizes = [(2, [1, 2]), (3, [3, 6]), (100, [3, 100])]
+    sites = {
+        str(place): replace(HELD, n_classes=k, n_clusters=np.array(clusters))
+        for place, (k, clusters) in enumerate(sizes)
+    }
+    assert strangers(sites, "row", 0) == {}
+    sites["3"] = replace(HELD, n_classes=11 * 100)
+    assert strangers(sites, "row", 5000) == {}, "the run knows its number of classes"
+
+
+def tally(**changes: Any) -> Tally:
+    good = Tally(("bc3e", "vote", "svm"), np.array([3, 2, 4]), np.array([4, 4, 4]))
+    return replace(good, **changes)
+
+
+def test_counts_are_of_the_instances_and_classifiers_that_the_site_holds(layout: Layout) -> None:
+    check_counts(layout, "a", tally())
+    with pytest.raises(PayloadError, match="more than the 4 instances"):
+        check_counts(layout, "a", tally(total=np.array([4, 4, 5])))
+    with pytest.raises(PayloadError, match="a classifier that the site does not hold"):
+        check_counts(layout, "a", tally(methods=("bc3e", "vote", "oracle")))
+    with pytest.raises(PayloadError, match="more than the 0 instances"):
+        check_counts(layout, "b", tally())
+
+
+def alone(layout: Layout, share: np.ndarray, labels: np.ndarray) -> Statistics:
+    """Sums of an E-step of the classifiers alone, for a site whose two clusterings have the same labels."""
+    k, step = len(share), 2**layout.bits
+    mass = []
+    for name in ("k3", "k6"):
+        table = np.zeros((k, layout.n_clusters[name]))
+        np.add.at(table.T, labels, share.T)
+        mass.append(np.rint(table * step).astype(np.int64))
+    squares = np.full(2, int(step * (share**2).sum()))
+    return Statistics(share.shape[1], tuple(mass), np.full(k, -step), -step, squares=squares)
+
+
+@pytest.mark.parametrize(
+    "falsify",
+    [
+        lambda sums: replace(sums, mass=tuple(0 * table for table in sums.mass)),
+        lambda sums: replace(sums, squares=sums.squares // 4),
+        lambda sums: replace(sums, squares=sums.squares * 4),
+    ],
+)
+def test_squares_fit_the_mass(layout: Layout, falsify: Callable[[Statistics], Statistics]) -> None:
+    """A single instance's probabilities have squares of 1/k to 1 in all, whatever they are."""
+    names, rng = layout.common_of("a"), np.random.default_rng(0)
+    for share in (np.eye(3)[:, [0, 1, 2, 2]], np.full((3, 4), 1 / 3), rng.dirichlet(np.ones(3), 4).T):
+        sums = alone(layout, share, np.array([0, 1, 2, 0]))
+        check_statistics(layout, np.ones(3), names, 4, sums, alone=True)
+        with pytest.raises(PayloadError, match="squares"):
+            check_statistics(layout, np.ones(3), names, 4, falsify(sums), alone=True)
+
+
+def test_labels_do_not_change_from_round_to_round(layout: Layout) -> None:
+    rng, labels = np.random.default_rng(1), np.array([0, 1, 2, 0])
+    before, after = (alone(layout, rng.dirichlet(np.ones(3), 4).T, labels) for _ in range(2))
+    check_columns(before.mass, 4, after)
+    less = replace(after, mass=tuple(table * 19 // 20 for table in after.mass))
+    moved = alone(layout, rng.dirichlet(np.ones(3), 4).T, (labels + 1) % 3)
+    for false in (less, moved):
+        with pytest.raises(PayloadError, match="other labels than in an earlier round"):
+            check_columns(before.mass, 4, false)
