@@ -194,7 +194,8 @@ def bc3e(labels: Labels, draws: int | None = None) -> tuple[Probabilities, Mappi
         bound = part.bound
         alpha = maximize_alpha(alpha, from_grid(part.log_theta, bits) / ensemble.n)
         tables = {name: maximize_table(name, part.mass[name], bits, 0.0) for name in tables}
-    shares = {name: share_right(used, right[confusion_of(name)]) for name in ensemble.classifiers if counts}
+    given = {name: int((labels >= 0).sum()) for name, labels in ensemble.classifiers.items() if counts}
+    shares = {name: share_right(used, right[confusion_of(name)], n_labels) for name, n_labels in given.items()}
     return class_probabilities(gamma, used if counts else np.zeros(0), doubt_of(counts, tables)), shares
 
 

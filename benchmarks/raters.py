@@ -3,8 +3,9 @@
     python -m benchmarks.raters [--draws 20] [--worlds "wine*"] [--seed 0] [--crowd-kit]
 
 The equations are those of the sites and of the center, on pooled labels, by plain EM. Shares of right classes are over
-all instances of a draw; log losses are means over instances of minus the log probability of the true class. Below the
-table stand the mean ranks of the methods over the worlds, with Friedman's test and Nemenyi's critical difference.
+all instances of a draw; log losses are means over instances of minus the log probability of the true class. The last
+columns compare the raters' estimated shares of right labels with the true ones. Below the table stand the mean ranks of
+the methods over the worlds, with Friedman's test and Nemenyi's critical difference.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _OUT_OF_REACH = "best rater"
 """Not known in advance, so without a rank."""
 
 
-def correlation(labels: Labels, shares: Mapping[str, float]) -> float:
-    """Return the correlation of the estimated with the true shares of right labels, over the raters."""
-    ensemble = labels.ensemble
-    true = [float((given == ensemble.truth)[given >= 0].mean()) for given in ensemble.classifiers.values()]
-    return float(np.corrcoef(true, list(shares.values()))[0, 1])
+def agreement(labels: Labels, shares: Mapping[str, float]) -> tuple[float, float]:
+    """Compare estimated with true shares of right labels, over the raters: correlation, mean absolute error in %."""
+    ensemble, estimated = labels.ensemble, np.array(list(shares.values()))
+    true = np.array([float((given == ensemble.truth)[given >= 0].mean()) for given in ensemble.classifiers.values()])
+    return float(np.corrcoef(true, estimated)[0, 1]), 100 * float(np.abs(true - estimated).mean())
 
 
 def measure(name: str, seeds: range, fits: Mapping[str, Method]) -> tuple[list[str], dict[str, float]]:
@@ -39,12 +40,12 @@ def measure(name: str, seeds: range, fits: Mapping[str, Method]) -> tuple[list[s
     number = list(WORLDS).index(name)
     right: dict[str, list[float]] = {}
     losses: dict[str, list[float]] = {}
-    agreement = []
+    compared = []
     for seed in seeds:
         labels = Labels.of(WORLDS[name](np.random.default_rng([seed, number])))
         found = {method: fit(labels) for method, fit in fits.items()}
         found["bc3e"], shares = bc3e(labels)
-        agreement.append(correlation(labels, shares))
+        compared.append(agreement(labels, shares))
         for method, probabilities in found.items():
             right.setdefault(method, []).append(labels.right(probabilities))
             losses.setdefault(method, []).append(labels.log_loss(probabilities))
@@ -52,9 +53,10 @@ def measure(name: str, seeds: range, fits: Mapping[str, Method]) -> tuple[list[s
     error = against.std(ddof=1) / np.sqrt(len(seeds)) if len(seeds) > 1 else np.nan
     means = {method: float(np.mean(values)) for method, values in right.items()}
     cells = [f"{value:.1f}" for value in means.values()]
+    alike, apart = np.mean(compared, axis=0)
     rows = [
-        table_row([name, *cells, f"{against.mean():+.1f} ± {error:.1f}", f"{np.mean(agreement):.2f}"]),
-        table_row(["", *(f"*{np.mean(values):.2f}*" for values in losses.values()), "", ""]),
+        table_row([name, *cells, f"{against.mean():+.1f} ± {error:.1f}", f"{alike:.2f}", f"{apart:.1f}"]),
+        table_row(["", *(f"*{np.mean(values):.2f}*" for values in losses.values()), "", "", ""]),
     ]
     return rows, means
 
@@ -96,7 +98,7 @@ def main() -> None:
     asked = parser.parse_args()
     fits = CROWD_KIT if asked.crowd_kit else METHODS
     methods = [*fits, "bc3e"]
-    print("\n".join(table_head(["world", *methods, "bc3e - vote", "correlation"])))
+    print("\n".join(table_head(["world", *methods, "bc3e - vote", "correlation", "error"])))
     seeds, right = range(asked.seed, asked.seed + asked.draws), []
     for name in WORLDS:
         if not fnmatchcase(name, asked.worlds):

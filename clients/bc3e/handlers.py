@@ -28,12 +28,13 @@ from common.entity_keys import keyed_hashes
 from common.files import write_arrays
 from numerics.bc3e.anderson import ParameterBlock, gamma_start, kept_gammas
 from numerics.bc3e.e_step import Contribution, EStepSettings, cold_start, confusion_mass, e_step, shares
-from numerics.bc3e.ensemble import Ensemble, n_values
+from numerics.bc3e.ensemble import Ensemble, n_values, present
 from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import one_to_grid
 from numerics.bc3e.reliability import (
     class_evidence,
     class_probabilities,
+    classifier_of,
     confusion_of,
     decisions,
     gain,
@@ -333,8 +334,9 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     reliability, unsure = np.zeros(0), write_unsure(site, shard, theta, ask.abstain)
     if not predicts:
         tables = _write_own_tables(site, state, accepted=ask.accepted)
-        confusion = [table for name, table in sorted(tables.items()) if is_confusion(name)]
-        reliability = np.array([share_right(ask.alpha, table) for table in confusion])
+        confusion = {name: table for name, table in sorted(tables.items()) if is_confusion(name)}
+        labels = {name: int(present(shard.classifiers[classifier_of(name)]).sum()) for name in confusion}
+        reliability = np.array([share_right(ask.alpha, table, labels[name]) for name, table in confusion.items()])
 
     counted = mask.copy()
     counted[state.shared[ask.counted]] = True

@@ -190,16 +190,33 @@ def prior_bound(name: str, table: Float64[np.ndarray, "k size"], smoothing: floa
     return float((prior_counts(len(table)) * np.log(np.maximum(table, 1e-300))).sum())
 
 
-def share_right(alpha: Float64[np.ndarray, "k"], confusion: Float64[np.ndarray, "k k"]) -> float:
+def share_right(alpha: Float64[np.ndarray, "k"], confusion: Float64[np.ndarray, "k k"], n_labels: int) -> float:
     """Return the estimated share of right labels of a classifier, classes as frequent as alpha says.
+
+    The prior's labels are taken out again: with them, a classifier of .9 and 400 labels would be reported as .84, and
+    one that guesses between two classes as .56 (docs/bc3e-evidence.md).
+
+    Parameters
+    ----------
+    alpha : ndarray
+        ``(k,)``, of the fit.
+    confusion : ndarray
+        ``(k, k)`` confusion matrix, as `maximize_table` returns it.
+    n_labels : int
+        Number of instances that the classifier labels; without any, the share is the prior's.
 
     Examples
     --------
-    >>> share_right(np.array([3.0, 1.0]), np.array([[0.9, 0.1], [0.5, 0.5]])).__round__(6)
-    0.8
+    >>> table = maximize_table("confusion:svm", np.array([[180, 20], [20, 180]]), bits=0, smoothing=0.0)
+    >>> share_right(np.array([1.0, 1.0]), table, n_labels=400).__round__(6), table[0, 0].__round__(3)
+    (0.9, np.float64(0.843))
     """
+    if not n_labels:
+        return PRIOR_RIGHT
+    labels = n_labels * alpha / alpha.sum()
+    right = np.diagonal(confusion) * (labels + PRIOR_LABELS) - PRIOR_LABELS * PRIOR_RIGHT
     # No matrix product, whose last digit differs between processors.
-    return float((alpha * np.diagonal(confusion)).sum() / alpha.sum())
+    return min(float(np.clip(right, 0.0, labels).sum() / n_labels), 1.0)
 
 
 # -- classes ----------------------------------------------------------------------------------------------------------

@@ -268,9 +268,10 @@ class Tally(Payload):
     `methods` are ``bc3e``, ``vote`` (for private instances: no site has all votes for a shared one) and the site's
     classifiers. `withheld` is the number of clusters whose labels entered no sum, because they have too few of the
     site's private instances. `reliability` is the estimated share of correct labels of each classifier whose confusion
-    matrix the site alone holds, in the order of names. `sure` counts the decisions of ``bc3e`` with a class probability
-    of at least each of `LEVELS`, `sure_correct` the correct ones among them; both are 0 where these, or the other
-    decisions, are too few. `unsure` is the number of all instances listed as unsure.
+    matrix the site alone holds, in the order of names (`numerics.bc3e.reliability.share_right`). `sure` counts the
+    decisions of ``bc3e`` with a class probability of at least each of `LEVELS`, `sure_correct` the correct ones among
+    them; both are 0 where these, or the other decisions, are too few. `unsure` is the number of all instances listed as
+    unsure.
     """
 
     methods: tuple[str, ...]

@@ -18,6 +18,7 @@ from numerics.bc3e.m_step import maximize_alpha
 from numerics.bc3e.reliability import (
     GAINS,
     PRIOR_LABELS,
+    PRIOR_RIGHT,
     class_evidence,
     class_probabilities,
     class_responsibilities,
@@ -30,6 +31,7 @@ from numerics.bc3e.reliability import (
     mean_gain,
     prior_bound,
     prior_counts,
+    share_right,
     table_names,
 )
 from numerics.bc3e.responsibilities import likelihood_table
@@ -192,3 +194,16 @@ def test_fewer_draws_where_clusterings_gain_more() -> None:
     low, high = GAINS
     assert [draws_of(gains) for gains in ([], [0.0], [low], [low, 0.0], [high], [high, low])] == [1, 3, 2, 2, 1, 2]
     assert mean_gain([0.0, 0.2, 0.4]) == pytest.approx(0.3)
+
+
+@given(st.integers(2, 5), st.integers(1, 2000), SEEDS)
+@examples(20)
+def test_the_share_of_right_labels_is_without_the_prior(k: int, n_labels: int, seed: int) -> None:
+    """It is the share in the labels themselves where alpha tells their classes, and a share whatever alpha says."""
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(n_labels, rng.dirichlet(np.ones(k * k))).reshape(k, k)
+    table = maximize_table(confusion_of("svm"), counts << BITS, BITS, smoothing=0.0)
+    classes = np.maximum(counts.sum(axis=1), 1e-9)
+    assert share_right(classes, table, n_labels) == pytest.approx(np.trace(counts) / n_labels, abs=1e-6)
+    assert 0 <= share_right(rng.gamma(0.3, size=k) + 1e-3, table, n_labels) <= 1
+    assert share_right(classes, first_table(confusion_of("svm"), k, k, 0), 0) == PRIOR_RIGHT
