@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Shaped
 
 from clients.data.table import GLOB, MOST_SHOWN, NUMBER, UNKNOWN, DataError, Table, setting
 
@@ -55,6 +55,21 @@ def match_columns(table: Table, patterns: str) -> list[str]:
             table.column(pattern)
             chosen.add(pattern)
     return [name for name in table.columns if name in chosen]
+
+
+def holds_numbers(cells: Shaped[np.ndarray, "n"]) -> bool:
+    """Whether a column is an input by default: its type is that of numbers, and not all of its cells are empty.
+
+    An empty column may be one of text that nobody filled in here.
+
+    Examples
+    --------
+    >>> [holds_numbers(np.array(cells)) for cells in ([41.0, np.nan], [np.nan, np.nan], ["f", "m"])]
+    [True, False, False]
+    """
+    if cells.dtype.kind != "f":
+        return cells.dtype.kind in "iu"
+    return not len(cells) or not np.isnan(cells).all()
 
 
 def sensitive_columns(table: Table, config: Mapping[str, object]) -> list[str]:

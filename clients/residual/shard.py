@@ -15,6 +15,7 @@ from jaxtyping import Float64, Int64, Shaped
 from clients.data import (
     DataError,
     Table,
+    holds_numbers,
     load,
     match_columns,
     numeric,
@@ -219,7 +220,7 @@ def _feature_columns(table: Table, config: Mapping[str, object]) -> list[str]:
     roles |= {name: role for role in _ROLES if (name := setting(config, role))}
     patterns = setting(config, "features")
     if not patterns:
-        selected = [name for name, cells in table.columns.items() if name not in roles and cells.dtype.kind in "iuf"]
+        selected = [name for name, cells in table.columns.items() if name not in roles and holds_numbers(cells)]
         if not selected and not _may_hold_outcome_alone(table, config):
             raise _no_column(table, roles)
         return selected

@@ -19,7 +19,7 @@ import pandas as pd
 from jaxtyping import Float64, Int64
 
 from clients.bc3e.shard import label_numbers
-from clients.data import DataError, Table, match_columns, numeric, split_patterns
+from clients.data import DataError, Table, holds_numbers, match_columns, numeric, split_patterns
 from clients.data.cells import text_of
 from clients.data.preparation import categories_of
 from clients.data.preparation import prepare as in_order
@@ -197,7 +197,7 @@ def _features(tables: Mapping[str, Table], options: Options) -> list[str]:
     names = [
         name
         for name in names
-        if all(name in each.columns and each.columns[name].dtype.kind in "iuf" for each in tables.values())
+        if all(name in each.columns and holds_numbers(each.columns[name]) for each in tables.values())
     ]
     if not names:
         raise DataError("no column of numbers is at every site: name the columns in features", "missing-column")

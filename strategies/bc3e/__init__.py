@@ -152,11 +152,19 @@ class BC3E(FusionStrategy):
         return outcome.left_out | dict.fromkeys(outcome.fit.left_out, reason)
 
     def notes(self, outcome: FittedEnsemble) -> list[str]:
-        """Return a sentence for every site that withheld labels."""
-        return [
+        """Return a sentence for every site that withheld labels, and for the one on which the draws hang."""
+        notes = [
             f"{site}: withheld its labels of {n} clusters that too few of its instances are in (min-rows)"
             for site, n in sorted(outcome.withheld.items())
         ]
+        for site, draws in outcome.fit.deciding.items():
+            text = f"the draws of a class hang on {site}: without its sums they are {draws}"
+            notes.append(
+                f"{text}, as here, where they did not count in this (bc3e.robust)"
+                if self.settings.robust
+                else f"{text} instead of {outcome.fit.draws}: compare with bc3e.draws={draws}"
+            )
+        return notes
 
     def table(self, metrics: Mapping[str, float], outcome: FittedEnsemble) -> list[dict[str, Any]]:
         """Return the rows of the paper's Table I: accuracy of BC3E, vote, best component and each classifier.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 
 from numerics.bc3e.anderson import DEPTH, PLAIN, SWEEPS, ParameterBlock, Weights, project_log_alpha
 from numerics.bc3e.e_step import Contribution
@@ -24,35 +24,13 @@ from strategies.bc3e.fitted import EMFit
 from strategies.bc3e.influence import influence_of_sums
 from strategies.bc3e.layout import Layout
 from strategies.bc3e.shared import SharedInstances
+from strategies.bc3e.sums import SiteStatistics, Sums, mass_by_site, without_site
 from strategies.conversation import Conversation, Tell
 from strategies.errors import FusionError
 from strategies.secure_aggregation import Masking, Total
 
 SETTLED_STEPS = 2
 """Steps in a row in which few classes change before a fit stops by them."""
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Sums over all instances, and inner products of the steps of own clusterings."""
-
-    n: int
-    mass: dict[str, Int64[np.ndarray, "k k_m"]]
-    log_theta: Int64[np.ndarray, "k"]
-    bound: float
-    products: Int64[np.ndarray, "h"] | None
-    changed: int
-    squares: dict[str, int]
-
-
-@dataclass(frozen=True)
-class _SiteStatistics:
-    """The last statistics of a site, or of a masked sum, and the parameters that they were computed with."""
-
-    statistics: Statistics
-    names: tuple[str, ...]
-    alpha: Float64[np.ndarray, "k"]
-    beta: dict[str, Float64[np.ndarray, "k k_m"]]
 
 
 class EM:
@@ -89,8 +67,8 @@ class EM:
         self.shared = (
             SharedInstances(layout, starts, self.alpha, self.draws, alone=self.decides_draws) if starts else None
         )
-        self.statistics: dict[str, _SiteStatistics] = {}
-        self.accepted_statistics: dict[str, _SiteStatistics] = {}
+        self.statistics: dict[str, SiteStatistics] = {}
+        self.accepted_statistics: dict[str, SiteStatistics] = {}
         self.fit = EMFit(self.alpha, {}, shared=self.shared, draws=self.draws)
         self.first_mass: dict[str, tuple[Int64[np.ndarray, "k _"], ...]] = {}
         self.lost_sites: set[str] = set()
@@ -135,7 +113,7 @@ class EM:
                 self.weights.forget()
             self._m_step(sums)
         if not self.masking:
-            fit.mass = _mass_by_site(self.accepted_statistics)
+            fit.mass = mass_by_site(self.accepted_statistics)
         return fit
 
     def _has_settled(self, change: float) -> bool:
@@ -145,24 +123,37 @@ class EM:
         labels = len(fit.changed) > SETTLED_STEPS and max(fit.changed[-SETTLED_STEPS:]) <= settings.stop_share
         return {"bound": bound, "labels": labels, "both": bound and labels}[settings.stop]
 
-    def _choose_draws(self, sums: _Sums) -> None:
+    def _choose_draws(self, sums: Sums) -> None:
         """Let a class count for fewer draws if clusterings tell much of what the classifiers leave open.
 
         Fewer draws cannot lower the bound: each adds a mean log probability to it.
         """
         self.decides_draws = False
-        gains = self.shared.gains() if self.shared else {}
-        for name, mass in sums.mass.items():
-            if not is_confusion(name):
-                gains[name] = gain(mass, sums.squares.get(name, 0), self.layout.bits)
+        gains = self._gains(sums.mass, sums.squares)
         self.fit.gain = mean_gain(gains[name] for name in sorted(gains))
-        self.draws = self.fit.draws = self.layout.draws(gains)
+        self.draws = self.layout.draws(gains)
+        if not self.masking:
+            without = {
+                site: self.layout.draws(self._gains(*without_site(sums, source)))
+                for site, source in self.statistics.items()
+            }
+            deciding = {site: draws for site, draws in without.items() if draws != self.draws}
+            if len(deciding) == 1:  # of several, none decides by itself
+                self.fit.deciding = deciding
+                self.draws = deciding[min(deciding)] if self.settings.robust else self.draws
+        self.fit.draws = self.draws
         if self.shared:
             self.shared.draws, self.shared.alone = self.draws, False
 
+    def _gains(self, mass: Mapping[str, Int64[np.ndarray, "k k_m"]], squares: Mapping[str, int]) -> dict[str, float]:
+        """Return the gain of each clustering, by name."""
+        gains = self.shared.gains() if self.shared else {}
+        clusterings = [name for name in mass if not is_confusion(name)]
+        return gains | {name: gain(mass[name], squares.get(name, 0), self.layout.bits) for name in clusterings}
+
     # -- E-step -------------------------------------------------------------------------------------------------------
 
-    def _e_step(self, step: int, accepted: bool, measure: Mapping[str, float]) -> Conversation[_Sums]:
+    def _e_step(self, step: int, accepted: bool, measure: Mapping[str, float]) -> Conversation[Sums]:
         """Let private instances converge in one ask, and shared instances in one ask per sweep."""
         if self.masking:
             return (yield from self._masked_e_step(self.masking, step, measure))
@@ -218,7 +209,7 @@ class EM:
         """Return the clusterings of a site's statistics; with secure aggregation, all clusterings at every site."""
         return tuple(self.beta) if self.masking else self.layout.common_of(site)
 
-    def _masked_e_step(self, masking: Masking, step: int, measure: Mapping[str, float]) -> Conversation[_Sums]:
+    def _masked_e_step(self, masking: Masking, step: int, measure: Mapping[str, float]) -> Conversation[Sums]:
         """Ask for masked statistics, whose sum alone the center sees; all instances are private."""
         k, names = self.layout.k, tuple(self.beta)
         empty = tuple(np.zeros((k, self.layout.n_clusters[name]), np.int64) for name in names)
@@ -294,14 +285,14 @@ class EM:
         """Leave out a site whose sums contradict those of the others, in this step and all later ones."""
         for site in self.fit.left_out:
             self.statistics.pop(site, None)
-        if site := contradicting_site(influence_of_sums(_mass_by_site(self.statistics)).changes):
+        if site := contradicting_site(influence_of_sums(mass_by_site(self.statistics)).changes):
             self.fit.left_out.append(site)
             del self.statistics[site]
 
-    def _with_parameters(self, statistics: Statistics, names: tuple[str, ...]) -> _SiteStatistics:
-        return _SiteStatistics(statistics, names, self.alpha, {name: block.x for name, block in self.beta.items()})
+    def _with_parameters(self, statistics: Statistics, names: tuple[str, ...]) -> SiteStatistics:
+        return SiteStatistics(statistics, names, self.alpha, {name: block.x for name, block in self.beta.items()})
 
-    def _sums(self) -> _Sums:
+    def _sums(self) -> Sums:
         bits, k = self.layout.bits, self.layout.k
         mass = {name: np.zeros((k, self.layout.n_clusters[name]), np.int64) for name in self.beta}
         total = Contribution(0, mass, np.zeros(k, np.int64), 0)
@@ -322,9 +313,9 @@ class EM:
             one_to_grid(prior_bound(name, block.x, self.settings.smoothing), bits) for name, block in self.beta.items()
         )
         bound_of_all = float(np.ldexp(float(bound), -bits))
-        return _Sums(total.n, total.mass, total.log_theta, bound_of_all, products, changed, total.squares)
+        return Sums(total.n, total.mass, total.log_theta, bound_of_all, products, changed, total.squares)
 
-    def _moved_bound(self, before: _SiteStatistics) -> float:
+    def _moved_bound(self, before: SiteStatistics) -> float:
         """Compute the change of a silent site's part of the bound with the parameters, at its last gamma and phi.
 
         With this change, the sum over all sites is the bound of incremental EM, which no M-step lowers.
@@ -340,7 +331,7 @@ class EM:
 
     # -- M-step -------------------------------------------------------------------------------------------------------
 
-    def _m_step(self, sums: _Sums) -> None:
+    def _m_step(self, sums: Sums) -> None:
         """Maximize beta (eq. 7) and alpha (eq. 8), and combine the step with earlier ones."""
         log_alpha = self.log_alpha.x
         if self.settings.learn_alpha:
@@ -380,10 +371,6 @@ class EM:
         """Return the largest rounding error of a change of the bound: half a grid step for each summand, twice."""
         summands = n * (len(self.layout.n_clusters) + 2)
         return float(np.ldexp(summands, -self.layout.bits))
-
-
-def _mass_by_site(statistics: Mapping[str, _SiteStatistics]) -> dict[str, dict[str, Int64[np.ndarray, "k k_m"]]]:
-    return {site: dict(zip(source.names, source.statistics.mass, strict=True)) for site, source in statistics.items()}
 
 
 def _part(answer: Any, kind: type[Any]) -> Any:

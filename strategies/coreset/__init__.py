@@ -80,7 +80,7 @@ class Coreset(FusionStrategy):
             raise FusionError("no site sent a coreset")
         pool = PooledCoreset.of(summaries, scaled=how.scaled)
         if settings.robust:
-            pool = pool.without(far_sites(pool))
+            pool = pool.without({site: f"left out by coreset.robust: {far}" for site, far in far_sites(pool).items()})
         pool.check_enough(self.min_sites)
         rng = np.random.default_rng([self.seed + repetition, 3])
 
@@ -176,7 +176,9 @@ class Coreset(FusionStrategy):
 
     def notes(self, outcome: CoresetOutcome) -> list[str]:
         """Return sentences on the sites and on the quality of the clusters, for users of the result."""
-        return notes_on(outcome)
+        far = {} if self.settings.robust else far_sites(outcome.pool)
+        own = [f"{site}: {how}; look at its data (coreset.robust=true leaves it out)" for site, how in far.items()]
+        return own + notes_on(outcome)
 
 
 def from_config(config: Mapping[str, Any], **common: Any) -> Coreset:

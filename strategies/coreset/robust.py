@@ -1,4 +1,4 @@
-"""Sites whose rows lie far from those of all others: `coreset.robust` leaves them out."""
+"""Sites whose rows lie far from those of all others: a note names them, and `coreset.robust` leaves them out."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from strategies.coreset.pooled_coreset import PooledCoreset
 FEWEST_SITES = 3
 """Sites that are needed to tell which one is far from the others."""
 FARTHEST = 5.0
-"""Root mean square distance of a site's rows from the middle, in units of most sites; farther sites are left out."""
+"""Root mean square distance of a site's rows from the middle, in units of most sites; farther sites are named."""
 
 
 def far_sites(pool: PooledCoreset) -> dict[str, str]:
-    """Return the sites that lie too far from the others, and why each is left out, as a sentence.
+    """Return the sites that lie too far from the others, and how far each lies, in words.
 
     The middle is, in each column, the median of the sites' means; the unit of a column is the median of the sites' root
     mean square distances from it. Fewer than half of the sites can move neither of them far.
@@ -41,7 +41,7 @@ def far_sites(pool: PooledCoreset) -> dict[str, str]:
     unit = np.median(squares, axis=0)
     distance = _root_mean(squares / np.where(unit > 0, unit, 1.0))
     return {
-        site: f"left out by coreset.robust: its rows are {far:.3g} times as far from the middle as those of most sites"
+        site: f"its rows are {far:.3g} times as far from the middle as those of most sites"
         for site, far in zip(own, distance.tolist(), strict=True)
         if far > FARTHEST
     }

@@ -22,6 +22,7 @@ def lie(protocol: str, name: str) -> Lie:
         ("bc3e", "bound = 2^62", "refused"),
         ("bc3e", "mass = 0", "refused"),
         ("bc3e", "10^9 right decisions", "refused"),
+        ("bc3e", "20 % surer of its classes", "note"),
         ("bc3e", "10^5 clusters", "left out"),
         ("gp", "mean + 5", "note"),
         ("sec", "outcomes with the sign flipped", "a cluster of its own"),
@@ -40,6 +41,11 @@ def test_a_refused_lie_changes_nothing_but_that_the_site_is_not_there() -> None:
     lied = run_lie(world, lie("coreset", "weights x 10"), robust=False)
     assert lied.measure == run_lie(world, NOTHING, robust=False, absent=1).measure
     assert lied.measure != run_lie(world, NOTHING, robust=False).measure
+
+
+def test_one_site_does_not_choose_the_draws_where_it_must_not() -> None:
+    world, surer = draw_world("bc3e", 0), lie("bc3e", "20 % surer of its classes")
+    assert run_lie(world, surer, robust=True).measure < run_lie(world, surer, robust=False).measure / 2
 
 
 def test_real_sites_run_the_same_world() -> None:

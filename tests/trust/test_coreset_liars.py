@@ -1,4 +1,4 @@
-"""One site of five lies in fair clustering: it is named with its influence, and left out where the run is robust."""
+"""One site of five lies in fair clustering: influence and a note name it, and a robust run leaves it out."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ def test_points_far_away_are_named_by_their_influence(tmp_path: Path) -> None:
     others = [change for site, change in report.influence["without"].items() if site != f"site-{LIAR}"]
     assert report.influence["change"] > max(0.05, 2 * max(others))
     assert honest.influence["change"] < 0.02
+    [note] = [note for note in report.notes if "coreset.robust" in note]
+    assert note.startswith(f"site-{LIAR}: ")
+    assert not any("coreset.robust" in note for note in honest.notes)
 
 
 def test_a_robust_run_leaves_them_out(tmp_path: Path) -> None:
@@ -53,6 +56,7 @@ def test_a_robust_run_of_honest_sites_leaves_nobody_out(tmp_path: Path) -> None:
             for on in (False, True)
         )
         assert not robust.missing
+        assert not any("coreset.robust" in note for note in honest.notes)
         assert robust.metrics == honest.metrics
 
 

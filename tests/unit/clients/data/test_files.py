@@ -21,7 +21,7 @@ from clients.data import DataError, Table, bombs, load, match_columns, numeric, 
 from clients.data.blocks import open_blocks
 from clients.data.cache import ObservedConfig
 from clients.data.regression import regression_rows
-from clients.data.testset import center_columns
+from clients.data.testset import center_columns, center_queries
 from numerics.bc3e.ensemble import Ensemble
 from tests.support.examples import examples
 
@@ -800,6 +800,26 @@ def test_bad_test_rows(tmp_path: Path, text: str, code: str, part: str) -> None:
     message, given_code = refusal(lambda: center_columns({"data": str(tmp_path), "target": "y"}))
     assert message.startswith(f"{path}{part}")
     assert given_code == code
+
+
+@pytest.mark.parametrize(("missing", "x"), [("drop", [1.0, 7.0]), ("impute", [1.0, 4.0, 7.0])])
+def test_test_rows_with_empty_cells_are_prepared_as_a_sites_are(tmp_path: Path, missing: str, x: list[float]) -> None:
+    write(tmp_path / "_test.csv", "x,y,other,alley\n1,2,,\n,4,3,\n3,,1,\n7,8,,\n")
+    config = {"data": str(tmp_path), "target": "y", "features": "x", "missing": missing}
+    found = center_columns(config)
+    assert found["x"].tolist() == x
+    assert found["y"].tolist() == [2.0, 4.0, 8.0][: len(x)] if missing == "impute" else [2.0, 8.0]
+
+
+def test_a_point_to_predict_without_an_outcome_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = write(tmp_path / "_test.csv", "x,y\n1,2\n2,\n")
+    for task in ("regression", "classification"):
+        config = {"data": str(tmp_path), "target": "y", "missing": "impute", "task": task}
+        assert refusal(lambda config=config: center_queries(config, "", ("regression", "classification"))) == (
+            f"{path}, line 3, column 'y': is empty; leave the point out, or the column, which is needed to measure"
+            " errors only",
+            "missing-value",
+        )
 
 
 @pytest.fixture
