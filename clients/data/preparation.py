@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from clients.data.cells import TRUTH_WORDS, Cells, example_of, numbers_of, text_of
-from clients.data.column_selection import cell_name, holds_numbers, sensitive_columns, split_patterns
+from clients.data.column_selection import cell_name, holds_numbers, patterns_text, sensitive_columns, split_patterns
 from clients.data.table import GLOB, UNKNOWN, DataError, Table, quote, setting
 
 SEPARATORS = {"categories": "|", "ordinal": "<"}
@@ -170,7 +170,9 @@ def prepare_new_rows(table: Table, config: Mapping[str, object], medians: Mappin
     {'age': [41.0], 'sex=f': [0.0], 'sex=m': [1.0]}
     """
     here = {
-        "indicators": " ".join(name for name in split_patterns(setting(config, "indicators")) if name in table.columns),
+        "indicators": patterns_text(
+            name for name in split_patterns(setting(config, "indicators")) if name in table.columns
+        ),
         "categories": _of_columns(setting(config, "categories"), table),
         "ordinal": _of_columns(setting(config, "ordinal"), table),
     }

@@ -112,6 +112,9 @@ class Table:
         """Return the column of that name; a `DataError` with the nearest names if there is none."""
         if name not in self.columns:
             near = difflib.get_close_matches(name, self.columns, n=3)
+            if longer := [each for each in self.columns if name in each.split()]:
+                hint = f"did you mean {longer[0]!r}? In a list of names, one with blanks stands in quotes"
+                raise DataError(f"{self.source}: there is no column {name!r}; {hint}", "missing-column")
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"it has {quote(self.columns)}"
             raise DataError(f"{self.source}: there is no column {name!r}; {hint}", "missing-column")
         return self.columns[name]

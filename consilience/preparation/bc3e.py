@@ -320,10 +320,7 @@ def _cluster(
         site: pd.DataFrame(each.x, columns=list(features)).assign(**{_ALL: "all"}) for site, each in sites.items()
     }
     with tempfile.TemporaryDirectory(prefix="consilience-") as folder:
-        run = cs.run(
-            cs.Coreset(k=size), data=frames, features=",".join(features), sensitive=_ALL, seed=seed,
-            progress=False, output_dir=folder,
-        )  # fmt: skip
+        run = cs.run(cs.Coreset(k=size), data=frames, sensitive=_ALL, seed=seed, progress=False, output_dir=folder)
         scale, centers = run.arrays["scale"], run.arrays["centers"]
     return {site: squared_distances(each.x / scale, centers / scale).argmin(axis=1) for site, each in sites.items()}
 

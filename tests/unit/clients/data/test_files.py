@@ -20,6 +20,7 @@ from clients.bc3e.shard import ensemble_from_table, open_shard
 from clients.data import DataError, Table, bombs, load, match_columns, numeric, read_table, site_files, site_name
 from clients.data.blocks import open_blocks
 from clients.data.cache import ObservedConfig
+from clients.data.column_selection import patterns_text, split_patterns
 from clients.data.regression import regression_rows
 from clients.data.testset import center_columns, center_queries
 from numerics.bc3e.ensemble import Ensemble
@@ -256,6 +257,16 @@ def test_match_columns(csv: Callable[[str], Table]) -> None:
     assert match_columns(table, "x[1]") == ["x[1]"]
     assert match_columns(table, "B_*,none_*") == []
     assert match_columns(table, " , ") == []
+
+
+def test_a_name_with_blanks_stands_in_quotes(csv: Callable[[str], Table]) -> None:
+    table = csv("mean area,area,it's,a 'b'\n1,2,3,4\n5,6,7,8\n")
+    assert match_columns(table, "'mean area', it's") == ["mean area", "it's"]
+    assert match_columns(table, '"mean area" area') == ["mean area", "area"]
+    assert split_patterns(patterns_text(table.columns)) == list(table.columns)
+    message, code = refusal(lambda: match_columns(table, "mean area"))
+    assert "no column 'mean'; did you mean 'mean area'? In a list of names, one with blanks stands in q" in message
+    assert code == "missing-column"
 
 
 def test_missing_column_names_the_nearest(csv: Callable[[str], Table]) -> None:
