@@ -39,6 +39,8 @@ GLOB = re.compile(r"[*?\[]")
 """Characters that distinguish a glob from a plain name."""
 UNKNOWN = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})
 """Words that people write for a missing value, in upper or lower case."""
+_NO_CELL = (bytes, bytearray, complex, dict, frozenset, list, np.ndarray, set, tuple)
+"""Types of objects that have no text which a person would read as one value."""
 MOST_SHOWN = 20  # characters of a cell, or names of columns, in a message
 
 
@@ -281,12 +283,20 @@ def _convert(source: str, name: str, values: Shaped[np.ndarray, "n"]) -> Shaped[
         return _as_text(values) if values.max(initial=0) > np.iinfo(np.int64).max else values.astype(np.int64)
     if kind == "U":
         return _as_text(values)
+    if kind == "m":
+        import pandas as pd
+
+        return _as_text(pd.Series(values).astype(object).to_numpy(), np.isnat(values))
     if kind == "M":
         return _as_text(np.datetime_as_string(values), np.isnat(values))
     typed = _convert_objects(values) if kind == "O" else None
     if typed is None:
-        content = "objects of other or several kinds" if kind == "O" else str(values.dtype)
-        raise DataError(f"{source}, column {name!r}: holds {content}; a column holds numbers or text", "bad-shape")
+        content = "objects such as lists or bytes" if kind == "O" else str(values.dtype)
+        raise DataError(
+            f"{source}, column {name!r}: holds {content}; a column holds numbers or text: write it as text, or leave it"
+            " out",
+            "bad-shape",
+        )
     return typed
 
 
@@ -305,9 +315,10 @@ def _convert_objects(values: Shaped[np.ndarray, "n"]) -> Shaped[np.ndarray, "n"]
             return _as_text(values)
     if kind in ("boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"):
         return np.where(missing, np.nan, values).astype(np.float64)
-    if kind in ("string", "mixed-integer", "date", "datetime", "datetime64", "time"):
-        return _as_text(values, missing)
-    return None
+    # Texts among numbers, as spreadsheets have them, dates, periods, intervals: what one cell shows is its text.
+    if any(isinstance(value, _NO_CELL) for value in values.tolist()):
+        return None
+    return _as_text(values, missing)
 
 
 def _as_text(values: Shaped[np.ndarray, "n"], missing: Bool[np.ndarray, "n"] | None = None) -> Shaped[np.ndarray, "n"]:

@@ -625,6 +625,12 @@ def test_describe_says_when_votes_give_the_labels_of_a_classifier_away(csv: Call
         assert ("these votes are that classifier's labels" in lines) is told
 
 
+def test_describe_names_classifiers_that_are_copies(csv: Callable[[str], Table]) -> None:
+    table = csv("class_a,class_b,class_c,cluster_x,cluster_y\n0,1,0,1,1\n1,1,1,0,0\n,0,,1,1\n")
+    text = "\n".join(describe(ensemble_from_table(table, {}), table, {}))
+    assert text.count("equal to") == text.count("equal to class_a") == 1
+
+
 def test_describe_without_classifiers_and_with_a_single_model(csv: Callable[[str], Table]) -> None:
     table = csv("cluster_x\n0\n1\n")
     text = "\n".join(describe(ensemble_from_table(table, {}), table, {}))
