@@ -161,9 +161,7 @@ def strangers(holdings: Mapping[str, Holdings], distribution: str, classes: int)
         usual, most = Counter(sets.values()).most_common(1)[0]
         others = [site for site, keys in sets.items() if keys != usual] if 2 * most > len(holdings) else []
         for site in others:
-            reasons[site] = (
-                "left out: its instances are not those of most sites, which bc3e.distribution=arbitrary allows"
-            )
+            reasons[site] = "left out: its instances are not those of most sites, as bc3e.distribution=arbitrary allows"
     return reasons
 
 

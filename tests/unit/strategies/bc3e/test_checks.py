@@ -52,7 +52,7 @@ def test_two_instances_of_one_name_are_refused() -> None:
         ({"n_clusters": np.array([3, 101])}, "left out: k6 has 101 clusters there, and 6 at most at most sites"),
         (
             {"keys": KEYS + 1},
-            "left out: its instances are not those of most sites, which bc3e.distribution=arbitrary allows",
+            "left out: its instances are not those of most sites, as bc3e.distribution=arbitrary allows",
         ),
     ],
 )
