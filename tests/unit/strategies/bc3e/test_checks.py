@@ -50,7 +50,10 @@ def test_two_instances_of_one_name_are_refused() -> None:
     [
         ({"n_classes": 101}, "left out: it has labels of 101 classes, most sites of 3 at most (bc3e.classes)"),
         ({"n_clusters": np.array([3, 101])}, "left out: k6 has 101 clusters there, and 6 at most at most sites"),
-        ({"keys": KEYS + 1}, "left out: it holds other instances than most sites (bc3e.distribution)"),
+        (
+            {"keys": KEYS + 1},
+            "left out: its instances are not those of most sites, as bc3e.distribution=arbitrary allows",
+        ),
     ],
 )
 def test_one_site_unlike_most_does_not_end_the_run(changes: dict[str, Any], reason: str) -> None:
