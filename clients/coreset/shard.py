@@ -228,7 +228,7 @@ def grouped_blocks(blocks: Blocks, roles: Roles) -> Iterator[RowBlock]:
     for table in blocks.tables(roles.features, text):
         x = _coordinates(table, blocks.schema, roles.features)
         group = groups.of(table)
-        yield RowBlock(x, group, groups.names, _entities(table, roles.entity) if roles.entity else None)
+        yield RowBlock(x, group, groups.names, _entities(table, roles.entity))
 
 
 def _coordinates(table: Table, schema: Table, features: Sequence[str]) -> Float64[np.ndarray, "b d"]:
@@ -337,8 +337,10 @@ class _Groups:
         return places.astype(np.int64), values
 
 
-def _entities(table: Table, column: str) -> Shaped[np.ndarray, "b"]:
-    """Return the rows' names as text."""
+def _entities(table: Table, column: str) -> Shaped[np.ndarray, "b"] | None:
+    """Return the rows' names as text: without a column of names their numbers, or None if no row was left out."""
+    if not column:
+        return None if table.places is None else table.places.astype(str)
     import pandas as pd
 
     cells = table.columns[column]

@@ -206,7 +206,8 @@ def _slices(table: Table, numbers: _Names | None, text: _Names, before: int = 0)
         part = slice(start, min(start + most, table.n))
         first = table.first_line + before
         lines = np.arange(first + part.start, first + part.stop) if table.lines is None else table.lines[part]
-        yield replace(table, columns={name: table.columns[name][part] for name in wanted}, lines=lines)
+        places = None if table.places is None else table.places[part]
+        yield replace(table, columns={name: table.columns[name][part] for name in wanted}, lines=lines, places=places)
 
 
 def _query_tables(query: str, config: Mapping[str, object], numbers: _Names | None, text: _Names) -> Iterator[Table]:

@@ -313,7 +313,7 @@ def _complete(table: Table, config: Mapping[str, object], way: str, notes: list[
     for name, cells in missing.items():
         columns[name] = np.where(cells[keep], medians[name], columns[name])
         notes.append(f"{name!r}: {int(cells[keep].sum())} of {int(keep.sum())} cells filled with the median")
-    return replace(table, columns=columns, lines=_lines(table, keep), medians=medians)
+    return replace(table, columns=columns, lines=_lines(table, keep), places=_places(keep), medians=medians)
 
 
 def first_rows(table: Table, config: Mapping[str, object]) -> Table:
@@ -335,13 +335,17 @@ def _with_outcome(table: Table, config: Mapping[str, object]) -> Table:
     """Leave out the rows without an outcome, or group."""
     keep = _is_known(table, config)
     columns = {name: cells[keep] for name, cells in table.columns.items()}
-    return replace(table, columns=columns, lines=_lines(table, keep))
+    return replace(table, columns=columns, lines=_lines(table, keep), places=_places(keep))
 
 
 def _lines(table: Table, keep: Bool[np.ndarray, "n"]) -> Int64[np.ndarray, "n"] | None:
     """Return the kept rows' lines in the source; as before if all rows are kept."""
     lines = table.lines if table.lines is not None else np.arange(table.n) + table.first_line
     return table.lines if keep.all() else lines[keep]
+
+
+def _places(keep: Bool[np.ndarray, "n"]) -> Int64[np.ndarray, "kept"] | None:
+    return None if keep.all() else np.flatnonzero(keep)
 
 
 def _needed_columns(table: Table, config: Mapping[str, object]) -> list[str]:

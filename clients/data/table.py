@@ -82,6 +82,8 @@ class Table:
     lines : ndarray or None
         ``(n,)`` first line of each row, if quoted line breaks make rows longer than a line; or each row's number from
         1, if these are some rows of a source without lines.
+    places : ndarray or None
+        ``(n,)`` places of the rows among those of the source, from 0, if some were left out; None: none was.
     medians : Mapping[str, float]
         By column, the median that has filled its empty cells; empty without imputation.
 
@@ -96,6 +98,7 @@ class Table:
     columns: dict[str, Shaped[np.ndarray, "n"]]
     first_line: int = 1
     lines: Int[np.ndarray, "n"] | None = None
+    places: Int[np.ndarray, "n"] | None = None
     medians: Mapping[str, float] = field(default_factory=dict)
 
     @property

@@ -335,7 +335,7 @@ def _read_clusters(file: Path, table: Table, entity: str) -> Int64[np.ndarray, "
         raise DataError(
             f"{file}: is no file of clusters with the columns entity and cluster, as coreset writes it", "no-data-file"
         ) from error
-    numbers = [str(row) for row in range(table.n)]
+    numbers = [str(row) for row in (range(table.n) if table.places is None else table.places.tolist())]
     if names not in (numbers, [str(name) for name in table.column(entity)] if entity else numbers):
         raise DataError(f"{file}: does not name the {table.n} rows of {table.source}, in their order", "bad-shape")
     return clusters

@@ -10,7 +10,7 @@ import pytest
 
 from clients.bc3e.shard import open_shard
 from clients.coreset.shard import check_columns as coreset_columns
-from clients.coreset.shard import roles_of
+from clients.coreset.shard import open_rows, roles_of
 from clients.data import DataError, Table, load, read_table
 from clients.data.advice import advice_lines
 from clients.data.blocks import open_blocks
@@ -253,6 +253,19 @@ def test_rows_without_a_group_are_left_out_with_those_that_lack_an_outcome() -> 
     done = prepare(Table("a.csv", columns), {"sensitive": "s*", "missing": "impute"})
     assert done.table.columns["sex"].tolist() == ["f", "m"]
     assert done.notes[0] == "1 of 3 rows left out: 'sex' is empty"
+
+
+def test_rows_keep_their_number_where_others_are_left_out(tmp_path: Path) -> None:
+    """Or nobody could tell whose cluster it is."""
+    path = tmp_path / "a.csv"
+    path.write_text("age,sex\n41,f\n,m\n63,\n50,m\n")
+    for missing, numbers in {"drop": ["0", "3"], "impute": ["0", "1", "3"]}.items():
+        (block,) = open_rows({"data": str(path), "sensitive": "sex", "missing": missing}).blocks()
+        assert block.entity is not None
+        assert block.entity.tolist() == numbers
+    path.write_text("age,sex\n41,f\n,m\n50,m\n")
+    (block,) = open_rows({"data": str(path), "sensitive": "sex", "missing": "impute"}).blocks()
+    assert block.entity is None
 
 
 @pytest.mark.parametrize("name", ["rownames", "Unnamed: 0", "row.names"])
