@@ -158,8 +158,8 @@ def strangers(holdings: Mapping[str, Holdings], distribution: str, classes: int)
             reasons[site] = f"left out: {name} has {sizes[site]} clusters there, and {usual} at most at most sites"
     if distribution == "column":
         sets = {site: np.sort(held.keys).tobytes() for site, held in holdings.items()}
-        usual, most = Counter(sets.values()).most_common(1)[0]
-        others = [site for site, keys in sets.items() if keys != usual] if 2 * most > len(holdings) else []
+        common, most = Counter(sets.values()).most_common(1)[0]
+        others = [site for site, keys in sets.items() if keys != common] if 2 * most > len(holdings) else []
         for site in others:
             reasons[site] = "left out: its instances are not those of most sites, as bc3e.distribution=arbitrary allows"
     return reasons
