@@ -115,7 +115,7 @@ def refine_centers(
 
 
 def _starts(outcome: CoresetOutcome) -> list[_Centers]:
-    """Return the centers of the points, and the same with one of them at the farthest point."""
+    """Return the centers of the points; and the fair ones with one at the farthest point, also as plain centers."""
     pool, clustering, scale = outcome.pool, outcome.clustering, outcome.centers.scale
     points = outcome.points
     points = replace(points, points=pool.in_units(points), movement=points.movement / scale**2)
@@ -124,17 +124,10 @@ def _starts(outcome: CoresetOutcome) -> list[_Centers]:
     if len(points.weights) > _MOST_TRIED:
         locations = max(1, _MOST_TRIED // bounds.n_groups)
         few = reduce(points, locations, np.random.default_rng(0), np.ones(len(scale)))[0]
-
-    def assign(centers: Float64[np.ndarray, "k d"]) -> Assignment:
-        return _assigned(few, centers, bounds)
-
-    def plain_cost(centers: Float64[np.ndarray, "k d"]) -> float:
-        return float(few.weights @ squared_distances(few.points, centers).min(axis=1))
-
-    far = _with_farthest(points, clustering.centers, lambda centers: assign(centers).cost)
+    far = _with_farthest(points, clustering.centers, lambda centers: _assigned(few, centers, bounds).cost)
     return [
         _Centers(clustering.centers, plain, clustering.assignment.prices, rows).priced(bounds),
-        _Centers(far, _with_farthest(points, plain, plain_cost), assign(far).prices, rows).priced(bounds),
+        _Centers(far, far, _assigned(few, far, bounds).prices, rows).priced(bounds),
     ]
 
 
