@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from clients.data.column_selection import patterns_text
 from clients.data.in_memory import HeldTables
 from clients.data.preparation import SEPARATORS
 from common.results import PREDICT
@@ -148,14 +149,20 @@ def _check(key: Setting, value: Any) -> Config:
     return {key.key: key.check(as_typed(values_as_text(key.key, value), key.kind))}
 
 
+_NAMES_OF_COLUMNS = ("classes", "clusters", "features", "indicators", "sensitive")
+"""Settings that are names of columns, or globs."""
+
+
 def values_as_text(key: str, value: Any) -> Any:
-    """Return the values of columns, given as a dictionary, as the text of their key; anything else as it is.
+    """Return values of columns, given as a dictionary, or names of columns as the text of their key; else the value.
 
     Examples
     --------
-    >>> values_as_text("ordinal", {"ward": ["a", "b"]}), values_as_text("id", "name")
-    ('ward=a<b', 'name')
+    >>> values_as_text("ordinal", {"ward": ["a", "b"]}), values_as_text("features", ["age", "mean area"])
+    ('ward=a<b', "age, 'mean area'")
     """
+    if key in _NAMES_OF_COLUMNS and isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return patterns_text(value)
     if key not in SEPARATORS or not isinstance(value, Mapping):
         return value
     return "; ".join(f"{column}={SEPARATORS[key].join(map(str, each))}" for column, each in value.items())

@@ -94,6 +94,11 @@ def _model_lines(kind: str, values: str, models: Mapping[str, Labels]) -> list[s
         missing = 1 - present(labels).mean() if len(labels) else 0.0
         without = f"{missing:.1%} of the rows without one" if missing else "in every row"
         lines.append(f"  {kind} {name}: {form} {n_values(labels)} {values}, {without}")
+        copies = [other for other, own in models.items() if other < name and np.array_equal(own, labels)]
+        if copies and kind == "classifier":
+            lines.append(
+                f"    (equal to {copies[0]}: if so at all sites, name one of them in classes; copies overrule others)"
+            )
     return lines or [f"  no {kind}"]
 
 

@@ -11,7 +11,17 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from clients.coreset.storage import keep_shard, read_shard
-from clients.data import DataError, Table, cell_name, match_columns, numeric, quote, setting, split_patterns
+from clients.data import (
+    DataError,
+    Table,
+    cell_name,
+    holds_numbers,
+    match_columns,
+    numeric,
+    quote,
+    setting,
+    split_patterns,
+)
 from clients.data.blocks import Blocks, open_blocks
 from clients.data.columns import Tables, check_alike
 from clients.shards import logged_fault
@@ -174,7 +184,7 @@ def roles_of(schema: Table, config: Mapping[str, object]) -> Roles:
     if patterns:
         features = [name for name in match_columns(schema, patterns) if name in named or name not in roles]
     else:
-        features = [name for name, cells in schema.columns.items() if name not in roles and cells.dtype.kind in "iuf"]
+        features = [name for name, cells in schema.columns.items() if name not in roles and holds_numbers(cells)]
     if not features:
         what = f"matches features={patterns!r}" if patterns else "holds numbers"
         raise DataError(
@@ -218,7 +228,7 @@ def grouped_blocks(blocks: Blocks, roles: Roles) -> Iterator[RowBlock]:
     for table in blocks.tables(roles.features, text):
         x = _coordinates(table, blocks.schema, roles.features)
         group = groups.of(table)
-        yield RowBlock(x, group, groups.names, _entities(table, roles.entity) if roles.entity else None)
+        yield RowBlock(x, group, groups.names, _entities(table, roles.entity))
 
 
 def _coordinates(table: Table, schema: Table, features: Sequence[str]) -> Float64[np.ndarray, "b d"]:
@@ -313,7 +323,7 @@ class _Groups:
         for row in np.flatnonzero(places < 0)[:1]:
             raise DataError(
                 f"{cell_name(table, name, int(row))}: is empty; every row needs a group: write a name for missing "
-                "values, such as unknown",
+                "values, such as unknown, or set missing=drop",
                 "missing-value",
             )
         values = _texts(cells.tolist())
@@ -327,8 +337,10 @@ class _Groups:
         return places.astype(np.int64), values
 
 
-def _entities(table: Table, column: str) -> Shaped[np.ndarray, "b"]:
-    """Return the rows' names as text."""
+def _entities(table: Table, column: str) -> Shaped[np.ndarray, "b"] | None:
+    """Return the rows' names as text: without a column of names their numbers, or None if no row was left out."""
+    if not column:
+        return None if table.places is None else table.places.astype(str)
     import pandas as pd
 
     cells = table.columns[column]

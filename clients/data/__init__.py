@@ -4,7 +4,14 @@ A `DataError` is for the site's own log: it names file, column and row. Only its
 pandas and pyarrow are imported where they are needed: a site may start a process for every message that it answers.
 """
 
-from clients.data.column_selection import cell_name, match_columns, numeric, sensitive_columns, split_patterns
+from clients.data.column_selection import (
+    cell_name,
+    holds_numbers,
+    match_columns,
+    numeric,
+    sensitive_columns,
+    split_patterns,
+)
 from clients.data.files import ENDINGS, read_table, site_files, site_name
 from clients.data.source import load
 from clients.data.table import Code, DataError, Table, make_table, quote, setting
@@ -15,6 +22,7 @@ __all__ = [
     "DataError",
     "Table",
     "cell_name",
+    "holds_numbers",
     "load",
     "make_table",
     "match_columns",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from clients.data.column_selection import holds_numbers
 from clients.data.csv_file import open_csv
 from clients.data.files import data_file, empty_table, open_parquet, read_table
 from clients.data.preparation import is_wanted
@@ -98,9 +99,12 @@ def open_blocks(config: Mapping[str, object]) -> Blocks:
     source = source_of(config)
     if is_wanted(config):  # medians need all rows
         table = load(config)
-        return Blocks(
-            replace(table, columns={name: cells[:0] for name, cells in table.columns.items()}), partial(_slices, table)
-        )
+        # Without its rows, an empty column would pass for one of numbers.
+        none = {
+            name: np.zeros(0, object) if cells.dtype.kind == "f" and not holds_numbers(cells) else cells[:0]
+            for name, cells in table.columns.items()
+        }
+        return Blocks(replace(table, columns=none), partial(_slices, table))
     read: _Read
     if is_query(source):
         read = partial(_query_tables, source, config)
@@ -202,7 +206,8 @@ def _slices(table: Table, numbers: _Names | None, text: _Names, before: int = 0)
         part = slice(start, min(start + most, table.n))
         first = table.first_line + before
         lines = np.arange(first + part.start, first + part.stop) if table.lines is None else table.lines[part]
-        yield replace(table, columns={name: table.columns[name][part] for name in wanted}, lines=lines)
+        places = None if table.places is None else table.places[part]
+        yield replace(table, columns={name: table.columns[name][part] for name in wanted}, lines=lines, places=places)
 
 
 def _query_tables(query: str, config: Mapping[str, object], numbers: _Names | None, text: _Names) -> Iterator[Table]:

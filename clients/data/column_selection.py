@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Shaped
 
 from clients.data.table import GLOB, MOST_SHOWN, NUMBER, UNKNOWN, DataError, Table, setting
 
+_ITEM = re.compile(r"""'([^']+)'(?![^,\s])|"([^"]+)"(?![^,\s])|([^,\s]+)""")
 _INFINITY = re.compile(r"\s*[+-]?inf(inity)?\s*", re.ASCII | re.IGNORECASE)
 
 
 def split_patterns(patterns: str) -> list[str]:
-    """Return the column names and globs of a list separated by commas or spaces.
+    """Return the column names and globs of a list separated by commas or spaces; names with these stand in quotes.
 
     Examples
     --------
-    >>> split_patterns("age, class_* sex")
-    ['age', 'class_*', 'sex']
+    >>> split_patterns("age, class_* 'mean area'")
+    ['age', 'class_*', 'mean area']
     """
-    return [pattern for pattern in re.split(r"[,\s]+", patterns) if pattern]
+    return [single or double or plain for single, double, plain in _ITEM.findall(patterns)]
+
+
+def patterns_text(patterns: Iterable[str]) -> str:
+    """Return names and globs as the text that `split_patterns` splits.
+
+    Examples
+    --------
+    >>> patterns_text(["age", "mean area"])
+    "age, 'mean area'"
+    """
+    return ", ".join(repr(each) if re.search(r"[,\s]", each) else each for each in patterns)
 
 
 def match_columns(table: Table, patterns: str) -> list[str]:
@@ -55,6 +67,21 @@ def match_columns(table: Table, patterns: str) -> list[str]:
             table.column(pattern)
             chosen.add(pattern)
     return [name for name in table.columns if name in chosen]
+
+
+def holds_numbers(cells: Shaped[np.ndarray, "n"]) -> bool:
+    """Whether a column is an input by default: its type is that of numbers, and not all of its cells are empty.
+
+    An empty column may be one of text that nobody filled in here.
+
+    Examples
+    --------
+    >>> [holds_numbers(np.array(cells)) for cells in ([41.0, np.nan], [np.nan, np.nan], ["f", "m"])]
+    [True, False, False]
+    """
+    if cells.dtype.kind != "f":
+        return cells.dtype.kind in "iu"
+    return not len(cells) or not np.isnan(cells).all()
 
 
 def sensitive_columns(table: Table, config: Mapping[str, object]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clients.data.blocks import read_head
-from clients.data.column_selection import sensitive_columns
+from clients.data.column_selection import holds_numbers, sensitive_columns
 from clients.data.files import read_table
 from clients.data.simulated_sites import SimulatedSites
 from clients.data.source import find_function
@@ -112,7 +112,8 @@ def _difference(table: Table, own: Sequence[str], common: Sequence[str], example
     further = [name for name in own if name not in common]
     for name in lacking:
         if name in table.columns:
-            return f"column {name!r} holds text, and numbers in the others"
+            empty = table.columns[name].dtype.kind in "iuf"
+            return f"column {name!r} {'is empty, and holds' if empty else 'holds text, and'} numbers in the others"
         near = [each for each in further if each.lower() == name.lower()] or difflib.get_close_matches(
             name, further, n=1
         )
@@ -120,7 +121,8 @@ def _difference(table: Table, own: Sequence[str], common: Sequence[str], example
         return f"there is no column {quote(lacking)}{is_it}"
     for name in further:
         if name in example.columns:
-            return f"column {name!r} holds numbers, and text in the others"
+            empty = example.columns[name].dtype.kind in "iuf"
+            return f"column {name!r} holds numbers, and {'is empty' if empty else 'text'} in the others"
     return f"the column {quote(further)} is not in the others"
 
 
@@ -141,7 +143,7 @@ def unused_columns(tables: Tables, config: Mapping[str, Any]) -> list[str]:
         name
         for table in tables.values()
         for name, cells in table.columns.items()
-        if cells.dtype.kind not in "iuf" and name not in roles and name not in sensitive_columns(table, config)
+        if not holds_numbers(cells) and name not in roles and name not in sensitive_columns(table, config)
     )
     hint = "categories makes numbers of texts; features names truth values"
     return [f"not used, since they hold no numbers: {quote(names)} ({hint})"] if names else []

@@ -19,6 +19,8 @@ from common.grouping import list_names
 
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|uuid|mrn|nr|no|number|key|code|subject|patient|person)#?$", re.IGNORECASE)
 """Names of columns that identify rows."""
+_ROW_NUMBER = re.compile(r"(unnamed: ?0|row[_. ]?(names?|nr|no|number|index)|index|obs)", re.IGNORECASE)
+"""Names that programs give to the numbers of rows when they write them into a file."""
 _PERSON = re.compile(
     r"(^|[_\W])(patient|person|subject|customer|client|user|member)([_\W]?(id|nr|no|number))?#?$", re.I
 )
@@ -195,7 +197,8 @@ def _identifiers(numbers: Mapping[str, Float64[np.ndarray, "n"]], n: int) -> Ite
     for name, cells in numbers.items():
         whole = bool(np.isfinite(cells).all() and (cells == np.round(cells)).all())
         steps = np.diff(np.sort(cells)) if whole else np.zeros(0)
-        counted = whole and n > 5 and len(set(cells.tolist())) == n and bool((steps == 1).all())
+        different = whole and n > 5 and len(set(cells.tolist())) == n
+        counted = different and bool((steps == 1).all() or _ROW_NUMBER.fullmatch(name))
         if _IDENTIFIER.search(name) or counted:
             yield name
 

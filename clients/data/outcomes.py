@@ -13,6 +13,7 @@ from clients.data.cells import text_of
 from clients.data.column_selection import cell_name, numeric
 from clients.data.entities import entity_names
 from clients.data.persons import persons_of
+from clients.data.preparation import complete_rows
 from clients.data.table import DataError, Table, quote, setting
 from clients.data.target import Target, class_names, read_target
 from clients.data.testset import center_source, center_table
@@ -136,6 +137,8 @@ def _read(
     by_row: bool,
 ) -> _Part:
     table = center_table(source, config)
+    if not predicting and not by_row:  # rows that are matched by their numbers cannot be left out
+        table = complete_rows(table, config, inputs=False)
     target, id_column = setting(config, "target"), setting(config, "id")
     if predicting:
         outcome = _to_predict(table, target, known)

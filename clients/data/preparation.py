@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from clients.data.cells import TRUTH_WORDS, Cells, example_of, numbers_of, text_of
-from clients.data.column_selection import cell_name, split_patterns
+from clients.data.column_selection import cell_name, holds_numbers, patterns_text, sensitive_columns, split_patterns
 from clients.data.table import GLOB, UNKNOWN, DataError, Table, quote, setting
 
 SEPARATORS = {"categories": "|", "ordinal": "<"}
@@ -91,8 +91,8 @@ def prepare(table: Table, config: Mapping[str, object], *, whole: bool = True) -
         Run or node configuration.
 
         - ``missing``: ``refuse`` leaves all cells as they are; ``drop`` leaves out rows without some number; ``impute``
-          fills it with the median of the site's own column. Both leave out rows without an outcome, and read words
-          for unknown values (`NA`), thousands (`1,234.5`), units (`45 y`), and yes and no as numbers.
+          fills it with the median of the site's own column. Both leave out rows without an outcome or group, and read
+          words for unknown values (`NA`), thousands (`1,234.5`), units (`45 y`), and yes and no as numbers.
         - ``indicators``: columns that get a column ``NAME_missing``, which is 1 where the cell was empty. All sites add
           it, so that they have the same columns.
         - ``categories``: values of columns of text, ``sex=f|m; ward=north|south|*``; each becomes a column of 0 and 1.
@@ -170,11 +170,39 @@ def prepare_new_rows(table: Table, config: Mapping[str, object], medians: Mappin
     {'age': [41.0], 'sex=f': [0.0], 'sex=m': [1.0]}
     """
     here = {
-        "indicators": " ".join(name for name in split_patterns(setting(config, "indicators")) if name in table.columns),
+        "indicators": patterns_text(
+            name for name in split_patterns(setting(config, "indicators")) if name in table.columns
+        ),
         "categories": _of_columns(setting(config, "categories"), table),
         "ordinal": _of_columns(setting(config, "ordinal"), table),
     }
     return filled(prepare(table, {**config, **here}, whole=False).table, medians)
+
+
+def complete_rows(table: Table, config: Mapping[str, object], *, inputs: bool) -> Table:
+    """Leave out rows with empty cells, or fill them, as ``missing`` says.
+
+    Parameters
+    ----------
+    table : Table
+        The fusion center's own, after `prepare_new_rows`.
+    config : Mapping
+        As in `prepare`.
+    inputs : bool
+        Whether the rows have inputs, which ``missing`` leaves out or fills, too; else only rows without an outcome are
+        left out.
+
+    Examples
+    --------
+    >>> table = Table("test.csv", {"stay": np.array([3.0, np.nan]), "age": np.array([np.nan, 50.0])})
+    >>> done = complete_rows(table, {"missing": "impute", "target": "stay"}, inputs=False)
+    >>> {name: cells.tolist() for name, cells in done.columns.items()}
+    {'stay': [3.0], 'age': [nan]}
+    """
+    way = setting(config, "missing") or "refuse"
+    if way == "refuse":
+        return table
+    return _complete(table, config, way, []) if inputs else _with_outcome(table, config)
 
 
 def filled(table: Table, medians: Mapping[str, float]) -> Table:
@@ -266,9 +294,10 @@ def _complete(table: Table, config: Mapping[str, object], way: str, notes: list[
     """Leave out rows without an outcome, and rows or cells without a number."""
     target = setting(config, "target")
     used = [name for name in _used_columns(table, config) if name != target]
-    keep = _has_outcome(table, config)
+    keep = _is_known(table, config)
     if n := int((~keep).sum()):
-        notes.append(f"{n} of {table.n} rows left out: {target!r} is empty")
+        empty = [name for name in _needed_columns(table, config) if _is_missing(table.columns[name]).any()]
+        notes.append(f"{n} of {table.n} rows left out: {quote(empty)} {'is' if len(empty) == 1 else 'are'} empty")
     missing = {name: _is_missing(table.columns[name]) for name in used}
     missing = {name: cells for name, cells in missing.items() if (cells & keep).any()}
     if way == "drop":
@@ -284,7 +313,7 @@ def _complete(table: Table, config: Mapping[str, object], way: str, notes: list[
     for name, cells in missing.items():
         columns[name] = np.where(cells[keep], medians[name], columns[name])
         notes.append(f"{name!r}: {int(cells[keep].sum())} of {int(keep.sum())} cells filled with the median")
-    return replace(table, columns=columns, lines=_lines(table, keep), medians=medians)
+    return replace(table, columns=columns, lines=_lines(table, keep), places=_places(keep), medians=medians)
 
 
 def first_rows(table: Table, config: Mapping[str, object]) -> Table:
@@ -299,9 +328,14 @@ def first_rows(table: Table, config: Mapping[str, object]) -> Table:
     table = prepare(table, config, whole=False).table
     if setting(config, "missing") in ("", "refuse"):
         return table
-    keep = _has_outcome(table, config)
+    return _with_outcome(table, config)
+
+
+def _with_outcome(table: Table, config: Mapping[str, object]) -> Table:
+    """Leave out the rows without an outcome, or group."""
+    keep = _is_known(table, config)
     columns = {name: cells[keep] for name, cells in table.columns.items()}
-    return replace(table, columns=columns, lines=_lines(table, keep))
+    return replace(table, columns=columns, lines=_lines(table, keep), places=_places(keep))
 
 
 def _lines(table: Table, keep: Bool[np.ndarray, "n"]) -> Int64[np.ndarray, "n"] | None:
@@ -310,9 +344,22 @@ def _lines(table: Table, keep: Bool[np.ndarray, "n"]) -> Int64[np.ndarray, "n"] 
     return table.lines if keep.all() else lines[keep]
 
 
-def _has_outcome(table: Table, config: Mapping[str, object]) -> Bool[np.ndarray, "n"]:
+def _places(keep: Bool[np.ndarray, "n"]) -> Int64[np.ndarray, "kept"] | None:
+    return None if keep.all() else np.flatnonzero(keep)
+
+
+def _needed_columns(table: Table, config: Mapping[str, object]) -> list[str]:
+    """Return the columns without which a row is of no use, and which no median can fill: outcome and groups."""
     target = setting(config, "target")
-    return ~_is_missing(table.columns[target]) if target in table.columns else np.ones(table.n, np.bool_)
+    return [name for name in table.columns if name == target or name in sensitive_columns(table, config)]
+
+
+def _is_known(table: Table, config: Mapping[str, object]) -> Bool[np.ndarray, "n"]:
+    """Return a mask of the rows with outcome and groups."""
+    known = np.ones(table.n, np.bool_)
+    for name in _needed_columns(table, config):
+        known &= ~_is_missing(table.columns[name])
+    return known
 
 
 def _used_columns(table: Table, config: Mapping[str, object]) -> list[str]:
@@ -322,7 +369,9 @@ def _used_columns(table: Table, config: Mapping[str, object]) -> list[str]:
         name
         for name in _content_columns(table, config)
         if table.columns[name].dtype.kind in "iuf"
-        and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
+        and (
+            any(fnmatchcase(name, pattern) for pattern in patterns) if patterns else holds_numbers(table.columns[name])
+        )
     ]
 
 

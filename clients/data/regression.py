@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from clients.data.column_selection import match_columns, numeric, sensitive_columns
+from clients.data.column_selection import holds_numbers, match_columns, numeric, sensitive_columns
 from clients.data.persons import persons_of
 from clients.data.table import DataError, Table, quote, setting
 from clients.data.target import read_target
@@ -36,7 +36,7 @@ def input_names(table: Table, config: Mapping[str, object]) -> list[str]:
     if patterns:
         names = [name for name in match_columns(table, patterns) if name not in (target, setting(config, "group"))]
     else:
-        names = [name for name, values in table.columns.items() if name not in roles and values.dtype.kind in "iuf"]
+        names = [name for name, values in table.columns.items() if name not in roles and holds_numbers(values)]
     if not names:
         what = f"matches features={patterns!r}" if patterns else "holds numbers"
         raise DataError(

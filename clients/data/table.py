@@ -39,6 +39,8 @@ GLOB = re.compile(r"[*?\[]")
 """Characters that distinguish a glob from a plain name."""
 UNKNOWN = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})
 """Words that people write for a missing value, in upper or lower case."""
+_NO_CELL = (bytes, bytearray, complex, dict, frozenset, list, np.ndarray, set, tuple)
+"""Types of objects that have no text which a person would read as one value."""
 MOST_SHOWN = 20  # characters of a cell, or names of columns, in a message
 
 
@@ -80,6 +82,8 @@ class Table:
     lines : ndarray or None
         ``(n,)`` first line of each row, if quoted line breaks make rows longer than a line; or each row's number from
         1, if these are some rows of a source without lines.
+    places : ndarray or None
+        ``(n,)`` places of the rows among those of the source, from 0, if some were left out; None: none was.
     medians : Mapping[str, float]
         By column, the median that has filled its empty cells; empty without imputation.
 
@@ -94,6 +98,7 @@ class Table:
     columns: dict[str, Shaped[np.ndarray, "n"]]
     first_line: int = 1
     lines: Int[np.ndarray, "n"] | None = None
+    places: Int[np.ndarray, "n"] | None = None
     medians: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -110,6 +115,9 @@ class Table:
         """Return the column of that name; a `DataError` with the nearest names if there is none."""
         if name not in self.columns:
             near = difflib.get_close_matches(name, self.columns, n=3)
+            if longer := [each for each in self.columns if name in each.split()]:
+                hint = f"did you mean {longer[0]!r}? In a list of names, one with blanks stands in quotes"
+                raise DataError(f"{self.source}: there is no column {name!r}; {hint}", "missing-column")
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"it has {quote(self.columns)}"
             raise DataError(f"{self.source}: there is no column {name!r}; {hint}", "missing-column")
         return self.columns[name]
@@ -281,12 +289,20 @@ def _convert(source: str, name: str, values: Shaped[np.ndarray, "n"]) -> Shaped[
         return _as_text(values) if values.max(initial=0) > np.iinfo(np.int64).max else values.astype(np.int64)
     if kind == "U":
         return _as_text(values)
+    if kind == "m":
+        import pandas as pd
+
+        return _as_text(pd.Series(values).astype(object).to_numpy(), np.isnat(values))
     if kind == "M":
         return _as_text(np.datetime_as_string(values), np.isnat(values))
     typed = _convert_objects(values) if kind == "O" else None
     if typed is None:
-        content = "objects of other or several kinds" if kind == "O" else str(values.dtype)
-        raise DataError(f"{source}, column {name!r}: holds {content}; a column holds numbers or text", "bad-shape")
+        content = "objects such as lists or bytes" if kind == "O" else str(values.dtype)
+        raise DataError(
+            f"{source}, column {name!r}: holds {content}; a column holds numbers or text: write it as text, or leave it"
+            " out",
+            "bad-shape",
+        )
     return typed
 
 
@@ -305,9 +321,10 @@ def _convert_objects(values: Shaped[np.ndarray, "n"]) -> Shaped[np.ndarray, "n"]
             return _as_text(values)
     if kind in ("boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"):
         return np.where(missing, np.nan, values).astype(np.float64)
-    if kind in ("string", "mixed-integer", "date", "datetime", "datetime64", "time"):
-        return _as_text(values, missing)
-    return None
+    # Texts among numbers, as spreadsheets have them, dates, periods, intervals: what one cell shows is its text.
+    if any(isinstance(value, _NO_CELL) for value in values.tolist()):
+        return None
+    return _as_text(values, missing)
 
 
 def _as_text(values: Shaped[np.ndarray, "n"], missing: Bool[np.ndarray, "n"] | None = None) -> Shaped[np.ndarray, "n"]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Shaped
 
-from clients.data.column_selection import numeric
+from clients.data.column_selection import cell_name, holds_numbers, numeric, split_patterns
 from clients.data.files import ENDINGS, read_table, site_name
-from clients.data.preparation import prepare_new_rows
+from clients.data.preparation import complete_rows, prepare_new_rows
 from clients.data.source import load
 from clients.data.table import DataError, Table, setting
-from clients.data.target import class_labels, task_of
+from clients.data.target import class_labels, rows_with_class, task_of
 from common.data_places import is_function
 from protocols.center_inputs import unusable_input
 
@@ -24,7 +25,9 @@ def center_columns(
     """Return the columns of numbers of the center's test rows by name; a target of classes as text.
 
     The file is that of ``test``, else ``_test`` in the folder ``data`` of a simulation; without a file there are no
-    columns. `tasks` are the protocol's kinds of target, as in `clients.data.target.read_target`.
+    columns. With ``missing=drop`` or ``impute`` rows without an outcome are left out, and so are rows without some
+    number, or it is filled with the median of the file's column. `tasks` are the protocol's kinds of target, as in
+    `clients.data.target.read_target`.
 
     Raises
     ------
@@ -34,16 +37,18 @@ def center_columns(
     source = center_source(config, "test")
     if not source:
         return {}
-    table = center_table(source, config)
+    table = complete_rows(center_table(source, config), config, inputs=True)
     target = setting(config, "target")
     outcomes: dict[str, Shaped[np.ndarray, "t"]] = {}
     if target:
         classes = task_of(table, config, tasks) == "classification"
         outcomes[target] = class_labels(table, target) if classes else numeric(table, target, allow_missing=False)
+    patterns = split_patterns(setting(config, "features"))
     return {
         name: numeric(table, name, allow_missing=False)
         for name, values in table.columns.items()
-        if values.dtype.kind in "iuf" and name not in outcomes
+        if holds_numbers(values) and name not in outcomes
+        if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
     } | outcomes
 
 
@@ -79,11 +84,16 @@ def center_queries(
     target = setting(config, "target")
     classes = target in table.columns and task_of(table, config, tasks) == "classification"
     columns: dict[str, Shaped[np.ndarray, "t"]] = {
-        name: numeric(table, name, allow_missing=name != target)
+        name: numeric(table, name, allow_missing=True)
         for name, values in table.columns.items()
         if values.dtype.kind in "iuf" or name == target
         if not (classes and name == target)
     }
+    if target in table.columns:
+        known = rows_with_class(table, target) if classes else np.flatnonzero(~np.isnan(columns[target]))
+        for row in np.setdiff1d(np.arange(table.n), known)[:1]:
+            hint = "leave the point out, or the column, which is needed to measure errors only"
+            raise DataError(f"{cell_name(table, target, int(row))}: is empty; {hint}", "missing-value")
     if classes:
         columns[target] = class_labels(table, target, few=False)
     names = setting(config, "id")

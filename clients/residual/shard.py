@@ -15,6 +15,7 @@ from jaxtyping import Float64, Int64, Shaped
 from clients.data import (
     DataError,
     Table,
+    holds_numbers,
     load,
     match_columns,
     numeric,
@@ -23,6 +24,7 @@ from clients.data import (
     setting,
     split_patterns,
 )
+from clients.data.column_selection import patterns_text
 from clients.data.columns import Tables, of_each
 from clients.data.entities import entity_names
 from clients.data.persons import persons_of
@@ -219,7 +221,7 @@ def _feature_columns(table: Table, config: Mapping[str, object]) -> list[str]:
     roles |= {name: role for role in _ROLES if (name := setting(config, role))}
     patterns = setting(config, "features")
     if not patterns:
-        selected = [name for name, cells in table.columns.items() if name not in roles and cells.dtype.kind in "iuf"]
+        selected = [name for name, cells in table.columns.items() if name not in roles and holds_numbers(cells)]
         if not selected and not _may_hold_outcome_alone(table, config):
             raise _no_column(table, roles)
         return selected
@@ -231,7 +233,7 @@ def _feature_columns(table: Table, config: Mapping[str, object]) -> list[str]:
             )
     simulated = is_simulated(config)
     named = [name for name in split_patterns(patterns) if not simulated or _is_here(name, table, config)]
-    selected = [name for name in match_columns(table, " ".join(named)) if name in named or name not in roles]
+    selected = [name for name in match_columns(table, patterns_text(named)) if name in named or name not in roles]
     if not selected and not (simulated and _may_hold_outcome_alone(table, config)):
         raise DataError(
             f"{table.source}: no column matches features={patterns!r}; it has {quote(table.columns)}",

@@ -87,11 +87,18 @@ def predict_rows(folder: Path, read: Callable[[Sequence[str]], Table], assignmen
     table = read(split_patterns(text_setting(config, "sensitive")))
     if not table.n:
         raise DataError(f"{table.source}: has no rows to predict", "too-few-rows")
-    table = prepare_new_rows(table, config, _medians(folder, str(settings.get("medians", ""))))
+    chosen = options.of(settings)
+    medians = str(settings.get("medians", "")) or _own_medians(folder, getattr(chosen, "learner", ""))
+    table = prepare_new_rows(table, config, _medians(folder, medians))
     if text_setting(config, "missing") == "impute":
         _refuse_empty(table, arrays.get("features", np.zeros(0, str)))
-    predictions: Predictions = module.predict(LearnedRun(folder, config, arrays), table, options.of(settings))
+    predictions: Predictions = module.predict(LearnedRun(folder, config, arrays), table, chosen)
     return Predictions({"entity": _entities(table, config, columns), **predictions.columns}, predictions.lines)
+
+
+def _own_medians(folder: Path, learner: str) -> str:
+    """Return the name of the simulated site for which rows are predicted, if it has medians; else nothing."""
+    return learner if learner and (folder.expanduser() / "sites" / learner / "medians.csv").is_file() else ""
 
 
 def _medians(folder: Path, file: str) -> dict[str, float]:

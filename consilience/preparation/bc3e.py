@@ -19,7 +19,7 @@ import pandas as pd
 from jaxtyping import Float64, Int64
 
 from clients.bc3e.shard import label_numbers
-from clients.data import DataError, Table, match_columns, numeric, split_patterns
+from clients.data import DataError, Table, holds_numbers, match_columns, numeric, split_patterns
 from clients.data.cells import text_of
 from clients.data.preparation import categories_of
 from clients.data.preparation import prepare as in_order
@@ -197,7 +197,7 @@ def _features(tables: Mapping[str, Table], options: Options) -> list[str]:
     names = [
         name
         for name in names
-        if all(name in each.columns and each.columns[name].dtype.kind in "iuf" for each in tables.values())
+        if all(name in each.columns and holds_numbers(each.columns[name]) for each in tables.values())
     ]
     if not names:
         raise DataError("no column of numbers is at every site: name the columns in features", "missing-column")
@@ -320,10 +320,7 @@ def _cluster(
         site: pd.DataFrame(each.x, columns=list(features)).assign(**{_ALL: "all"}) for site, each in sites.items()
     }
     with tempfile.TemporaryDirectory(prefix="consilience-") as folder:
-        run = cs.run(
-            cs.Coreset(k=size), data=frames, features=",".join(features), sensitive=_ALL, seed=seed,
-            progress=False, output_dir=folder,
-        )  # fmt: skip
+        run = cs.run(cs.Coreset(k=size), data=frames, sensitive=_ALL, seed=seed, progress=False, output_dir=folder)
         scale, centers = run.arrays["scale"], run.arrays["centers"]
     return {site: squared_distances(each.x / scale, centers / scale).argmin(axis=1) for site, each in sites.items()}
 
@@ -338,7 +335,7 @@ def _read_clusters(file: Path, table: Table, entity: str) -> Int64[np.ndarray, "
         raise DataError(
             f"{file}: is no file of clusters with the columns entity and cluster, as coreset writes it", "no-data-file"
         ) from error
-    numbers = [str(row) for row in range(table.n)]
+    numbers = [str(row) for row in (range(table.n) if table.places is None else table.places.tolist())]
     if names not in (numbers, [str(name) for name in table.column(entity)] if entity else numbers):
         raise DataError(f"{file}: does not name the {table.n} rows of {table.source}, in their order", "bad-shape")
     return clusters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -26,6 +26,29 @@ def more_metrics(metric: str) -> Meaning | None:
     if not metric.startswith("accuracy_"):
         return None
     return higher(f"accuracy of the classifier {metric.removeprefix('accuracy_').replace('_', ' ')}", share=True)
+
+
+def warnings(metrics: Mapping[str, float], arrays: Arrays) -> list[str]:
+    """Return a sentence on classifiers that are copies: only equal labels have matrices equal to the last digit.
+
+    Examples
+    --------
+    >>> good, bad = np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([[0.6, 0.4], [0.5, 0.5]])
+    >>> matrices = {"confusion_0": good, "confusion_1": bad, "confusion_2": good}
+    >>> warnings({}, {"classifiers": np.array(["svm", "tree", "svm_2"]), **matrices})[0].partition(":")[0]
+    'The labels of svm and svm_2 are the same in all instances'
+    >>> warnings({}, {"classifiers": np.array(["svm", "tree"]), **matrices})
+    []
+    """
+    alike: dict[bytes, list[str]] = {}
+    for place, name in enumerate(arrays.get("classifiers", ())):
+        alike.setdefault(np.asarray(arrays[f"confusion_{place}"]).tobytes(), []).append(str(name))
+    return [
+        f"The labels of {' and '.join(names)} are the same in all instances: copies agree, so they are taken for the"
+        " most reliable and overrule the others. Name one of them in classes"
+        for names in alike.values()
+        if len(names) > 1
+    ]
 
 
 def holdings(config: Config, arrays: Arrays) -> str:
@@ -138,4 +161,5 @@ REPORT = ProtocolReport(
     holdings=holdings,
     disclosure=disclosure,
     earlier_arrays=earlier_arrays,
+    warnings=warnings,
 )

@@ -99,7 +99,7 @@ def _answer(error: str, way: str) -> Answer:
 
 REPORT = ProtocolReport(
     question="With whom should I collaborate?",
-    test_advice="hold rows out (sec.holdout), or give test rows (test, or a file _test)",
+    test_advice="hold rows out (sec.holdout), five or more at a site, or give test rows (test, or a file _test)",
     column_keys={"target": "output", "features": "inputs"},
     answers=(
         *(_answer(error, way) for error in _ERRORS for way in _HOW),

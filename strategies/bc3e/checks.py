@@ -51,8 +51,10 @@ def check_holdings(distribution: str, classes: int, site: str, answer: Holdings)
         raise PayloadError(answer.title(), "n_clusters", f"a table of the classes would exceed {LARGEST_TABLE} entries")
     if len(np.unique(answer.keys)) < len(answer.keys):
         raise PayloadError(answer.title(), "keys", "two of its instances have one name")
-    if sorted(set(answer.clusterings)) != list(answer.clusterings):
-        raise PayloadError(answer.title(), "clusterings", "names are not in order, or one comes twice")
+    for name in ("classifiers", "clusterings"):
+        names = getattr(answer, name)
+        if sorted(set(names)) != list(names) or not all(names):
+            raise PayloadError(answer.title(), name, "names are not in order, empty, or one comes twice")
 
 
 def check_starts(layout: Layout, site: str, answer: Starts) -> None:

@@ -157,12 +157,11 @@ def strangers(holdings: Mapping[str, Holdings], distribution: str, classes: int)
         for site in beyond:
             reasons[site] = f"left out: {name} has {sizes[site]} clusters there, and {usual} at most at most sites"
     if distribution == "column":
-        same = Counter(np.sort(held.keys).tobytes() for held in holdings.values())
-        keys, most = same.most_common(1)[0]
-        if 2 * most > len(holdings):
-            for site, held in holdings.items():
-                if np.sort(held.keys).tobytes() != keys:
-                    reasons[site] = "left out: it holds other instances than most sites (bc3e.distribution)"
+        sets = {site: np.sort(held.keys).tobytes() for site, held in holdings.items()}
+        common, most = Counter(sets.values()).most_common(1)[0]
+        others = [site for site, keys in sets.items() if keys != common] if 2 * most > len(holdings) else []
+        for site in others:
+            reasons[site] = "left out: its instances are not those of most sites, as bc3e.distribution=arbitrary allows"
     return reasons
 
 

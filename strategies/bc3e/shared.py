@@ -16,6 +16,9 @@ from numerics.bc3e.reliability import class_bound, class_responsibilities, decis
 from protocols.bc3e.payloads import Shares, Sweep
 from strategies.bc3e.layout import Layout
 
+_A_TURN = 100
+"""Fewest instances of a turn: a site rounds numbers of right decisions to a twentieth, or to five (`Tally`)."""
+
 
 class SharedInstances:
     """Gamma of the shared instances over an E-step (docs/bc3e.md, column and arbitrary distributions).
@@ -208,14 +211,21 @@ class SharedInstances:
     def instances_to_count(self, site: str) -> Int64[np.ndarray, "c"]:
         """Return the shared instances on which a site counts decisions.
 
-        Each instance is counted once, by the site that holds it, knows true classes, and is first by name.
+        Each instance is counted once, by a site that holds it and knows true classes. The sites take turns where each
+        gets enough, so that none says alone how many decisions are right.
         """
         index = self.layout.shared_index[site]
-        first = np.full(index.size, site in self.layout.sites_with_truth)
-        for other in self.members & self.layout.sites_with_truth:
-            if other < site:
-                first &= ~np.isin(index, self.layout.shared_index[other])
-        return np.flatnonzero(first)
+        n_holders, turn = np.zeros(self.layout.n_shared, np.int64), np.zeros(index.size, np.int64)
+        judges = sorted(self.members & self.layout.sites_with_truth)
+        if site not in judges:
+            return np.zeros(0, np.int64)
+        for judge in judges:
+            places = self.layout.shared_index[judge]
+            if judge == site:
+                turn = n_holders[places].copy()
+            n_holders[places] += 1
+        n_turns = np.minimum(n_holders[index], max(1, self.layout.n_shared // _A_TURN))
+        return np.flatnonzero(index % n_turns == turn)
 
     def _total(self, shares: Mapping[str, Int64[np.ndarray, "k s"]]) -> Int64[np.ndarray, "k n"]:
         total = np.zeros((self.layout.k, self.layout.n_shared), np.int64)

@@ -189,6 +189,17 @@ def test_a_learner_predicts_as_the_run_recommends(results: Callable[..., Path], 
     np.testing.assert_allclose(alone.columns["prediction"], model.predict(new[INPUTS].to_numpy()), rtol=1e-12)
 
 
+def test_rows_of_a_simulated_learner_get_its_medians(results: Callable[..., Path], tmp_path: Path) -> None:
+    folder = results("sec", missing="impute")
+    new, name = labs(5, 1.0, 3), next(iter(LEARNERS))
+    new.loc[2, "age"] = np.nan
+    own = predicted(folder, new, tmp_path / "new.csv", f"learner={name}")
+    same = predicted(folder, new, tmp_path / "new.csv", f"learner={name}", f"medians={name}")
+    assert own.columns["prediction"].tolist() == same.columns["prediction"].tolist()
+    with pytest.raises(DataError, match=r"line 4, column 'age': is empty; medians stay at the sites"):
+        predicted(folder, new, tmp_path / "new.csv", "cluster=0")
+
+
 @pytest.mark.parametrize(
     ("assignments", "message"),
     [

@@ -62,6 +62,15 @@ def test_classes_of_a_site_that_prepares_alone_need_an_order(tmp_path: Path) -> 
     cs.prepare(cs.BC3E(), {"a": frame}, tmp_path / "labels", models=str(tmp_path / "models"), **ordered)
 
 
+def test_names_of_columns_may_have_blanks(tmp_path: Path) -> None:
+    frames = raw_rows({"a": 60, "b": 50})
+    options = {"target": "kind", "classifiers": "tree", "clusters": "1"}
+    plain = cs.prepare(cs.BC3E(), frames, tmp_path / "plain", features="x*", **options)
+    blank = {name: frame.rename(columns={"x0": "mean x", "x1": "x, worst"}) for name, frame in frames.items()}
+    names = cs.prepare(cs.BC3E(), blank, tmp_path / "blank", features=["mean x", "x, worst"], **options)
+    assert all(plain[name].read_text() == names[name].read_text() for name in frames)
+
+
 def test_texts_that_are_too_many_are_no_classes(tmp_path: Path) -> None:
     frame = raw_rows({"a": 150})["a"].assign(kind=lambda rows: rows["id"])
     with pytest.raises(DataError, match=r"'kind': 150 different texts; 100 classes at most"):

@@ -22,7 +22,7 @@ from server.report.data import Report
 from server.results import load
 from tests.process.processes import APP, BackgroundRun, descendants, start_deployed_run
 from tests.process.test_bc3e import assert_equal, results_of
-from tests.support.disks import disk, fill
+from tests.support.disks import disk, fill, remount
 from tests.support.faults import FaultyGrid, no_ask, once
 from tests.support.grid import config
 from tests.support.runs import complete_results, run_over
@@ -117,31 +117,41 @@ def test_a_supernode_and_the_superlink_are_killed_and_started_again(tmp_path: Pa
     assert_equal(found, in_process(tmp_path, wards, lost))
 
 
-def test_disks_of_a_site_and_of_the_center_are_full(tmp_path: Path, wards: list[LocalSite]) -> None:
+@pytest.mark.parametrize(("how", "told"), [("full", "No space left on device"), ("ro", "Read-only file system")])
+def test_disks_of_a_site_and_of_the_center_cannot_be_written(
+    tmp_path: Path, wards: list[LocalSite], how: str, told: str
+) -> None:
     """The site sends nothing, and takes part again when there is room; the center leaves no half result."""
     with disk(tmp_path / "home", 1024) as home, disk(tmp_path / "small", 16) as small:
         first, *others = wards
-        full = LocalSite(first.name, first.data, {**first.settings, "site-output-dir": str(home)})
+        stuck = LocalSite(first.name, first.data, {**first.settings, "site-output-dir": str(home)})
         env = {"PYTHONPATH": str(tmp_path)}
-        with federation([full, *others], tmp_path / "wards", tls=True, node_env=env) as started:
+        with federation([stuck, *others], tmp_path / "wards", tls=True, node_env=env) as started:
 
             def start(output: Path, log: str) -> BackgroundRun:
                 return start_deployed_run(APP, {**SETTINGS, "output-dir": str(output)}, started.env, tmp_path / log)
 
-            filler = fill(home)
+            if how == "full":
+                filler = fill(home)
+            else:
+                remount(home, how)
+                remount(small, how)
             runs = [start(tmp_path / "results", "log")]
             try:
                 report: Report = load(results_of(runs[0].wait()))[0]
-                assert list(report.missing) == [full.name]
-                assert all(line.endswith("[output-not-written]") for line in report.missing[full.name]), report.missing
-                filler.unlink()
+                assert list(report.missing) == [stuck.name]
+                assert all(line.endswith("[output-not-written]") for line in report.missing[stuck.name]), report.missing
+                if how == "full":
+                    filler.unlink()
+                else:
+                    remount(home, "rw")
                 runs.append(start(small, "log-small"))
                 outcome = runs[1].wait()
             finally:
                 for each in runs:
                     each.end()
-        assert "No space left on device" in outcome.refused, outcome.log
-        assert full.name not in "".join(line for line in outcome.log.splitlines() if "output-not-written" in line)
+        assert told in outcome.refused, outcome.log
+        assert stuck.name not in "".join(line for line in outcome.log.splitlines() if "output-not-written" in line)
         assert complete_results(small) == []
 
 

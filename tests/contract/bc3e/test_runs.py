@@ -23,6 +23,7 @@ from protocols.wire.message import Ask, Parcel, read_envelope, write_ask
 from protocols.wire.payload import encode_array
 from scenarios.registry import find
 from server import app as server_app
+from server.report.verdict import verdict
 from server.results import load
 from strategies.bc3e import from_config
 from strategies.errors import FusionError
@@ -495,3 +496,14 @@ def test_unsure_instances_are_listed_at_their_site_and_coverage_is_counted(tmp_p
     for level, share, right in arrays["coverage"].tolist():
         assert share == pytest.approx((together >= level).mean())
         assert 0 <= right <= 1
+
+
+def test_classifiers_that_are_copies_are_named_before_the_decision(tmp_path: Path) -> None:
+    nodes = write_sites_of_labels(tmp_path, {"east": 40, "north": 50})
+    settings = config(tmp_path, protocol="bc3e", bc3e__max_rounds=3)
+    assert verdict(load(run(settings, list(nodes.values())))[0]).warnings == ()
+    for node in nodes.values():
+        table = pd.read_csv(str(node["data"]))
+        table.assign(class_again=table["class_1"]).to_csv(str(node["data"]), index=False)
+    [warning] = verdict(load(run(settings, list(nodes.values())))[0]).warnings
+    assert "class_1 and class_again are the same" in warning

@@ -20,8 +20,9 @@ from clients.bc3e.shard import ensemble_from_table, open_shard
 from clients.data import DataError, Table, bombs, load, match_columns, numeric, read_table, site_files, site_name
 from clients.data.blocks import open_blocks
 from clients.data.cache import ObservedConfig
+from clients.data.column_selection import patterns_text, split_patterns
 from clients.data.regression import regression_rows
-from clients.data.testset import center_columns
+from clients.data.testset import center_columns, center_queries
 from numerics.bc3e.ensemble import Ensemble
 from tests.support.examples import examples
 
@@ -256,6 +257,16 @@ def test_match_columns(csv: Callable[[str], Table]) -> None:
     assert match_columns(table, "x[1]") == ["x[1]"]
     assert match_columns(table, "B_*,none_*") == []
     assert match_columns(table, " , ") == []
+
+
+def test_a_name_with_blanks_stands_in_quotes(csv: Callable[[str], Table]) -> None:
+    table = csv("mean area,area,it's,a 'b'\n1,2,3,4\n5,6,7,8\n")
+    assert match_columns(table, "'mean area', it's") == ["mean area", "it's"]
+    assert match_columns(table, '"mean area" area') == ["mean area", "area"]
+    assert split_patterns(patterns_text(table.columns)) == list(table.columns)
+    message, code = refusal(lambda: match_columns(table, "mean area"))
+    assert "no column 'mean'; did you mean 'mean area'? In a list of names, one with blanks stands in q" in message
+    assert code == "missing-column"
 
 
 def test_missing_column_names_the_nearest(csv: Callable[[str], Table]) -> None:
@@ -625,6 +636,12 @@ def test_describe_says_when_votes_give_the_labels_of_a_classifier_away(csv: Call
         assert ("these votes are that classifier's labels" in lines) is told
 
 
+def test_describe_names_classifiers_that_are_copies(csv: Callable[[str], Table]) -> None:
+    table = csv("class_a,class_b,class_c,cluster_x,cluster_y\n0,1,0,1,1\n1,1,1,0,0\n,0,,1,1\n")
+    text = "\n".join(describe(ensemble_from_table(table, {}), table, {}))
+    assert text.count("equal to") == text.count("equal to class_a") == 1
+
+
 def test_describe_without_classifiers_and_with_a_single_model(csv: Callable[[str], Table]) -> None:
     table = csv("cluster_x\n0\n1\n")
     text = "\n".join(describe(ensemble_from_table(table, {}), table, {}))
@@ -794,6 +811,26 @@ def test_bad_test_rows(tmp_path: Path, text: str, code: str, part: str) -> None:
     message, given_code = refusal(lambda: center_columns({"data": str(tmp_path), "target": "y"}))
     assert message.startswith(f"{path}{part}")
     assert given_code == code
+
+
+@pytest.mark.parametrize(("missing", "x"), [("drop", [1.0, 7.0]), ("impute", [1.0, 4.0, 7.0])])
+def test_test_rows_with_empty_cells_are_prepared_as_a_sites_are(tmp_path: Path, missing: str, x: list[float]) -> None:
+    write(tmp_path / "_test.csv", "x,y,other,alley\n1,2,,\n,4,3,\n3,,1,\n7,8,,\n")
+    config = {"data": str(tmp_path), "target": "y", "features": "x", "missing": missing}
+    found = center_columns(config)
+    assert found["x"].tolist() == x
+    assert found["y"].tolist() == [2.0, 4.0, 8.0][: len(x)] if missing == "impute" else [2.0, 8.0]
+
+
+def test_a_point_to_predict_without_an_outcome_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = write(tmp_path / "_test.csv", "x,y\n1,2\n2,\n")
+    for task in ("regression", "classification"):
+        config = {"data": str(tmp_path), "target": "y", "missing": "impute", "task": task}
+        assert refusal(lambda config=config: center_queries(config, "", ("regression", "classification"))) == (
+            f"{path}, line 3, column 'y': is empty; leave the point out, or the column, which is needed to measure"
+            " errors only",
+            "missing-value",
+        )
 
 
 @pytest.fixture

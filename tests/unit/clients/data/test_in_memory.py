@@ -83,3 +83,25 @@ def test_the_fusion_center_has_tables_of_its_own() -> None:
     assert center_queries({}, kept.reference)["x"].tolist() == [1.0]
     assert center_columns({"test": test.reference, "target": "x"})["x"].tolist() == [1.0, 2.0]
     assert center_columns({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [
+        ([1.5, "x", None], ["1.5", "x", None]),
+        ([True, "x", np.nan], ["True", "x", None]),
+        (pd.period_range("2020-01", periods=3, freq="M"), ["2020-01", "2020-02", "2020-03"]),
+        (pd.cut([1.0, 3.0, np.nan], [0, 2, 4]), ["(0, 2]", "(2, 4]", None]),
+        (pd.to_timedelta([1, 2, None], "D"), ["1 days 00:00:00", "2 days 00:00:00", None]),
+    ],
+)
+def test_what_is_neither_number_nor_text_is_what_it_shows(cells: object, text: list[str | None]) -> None:
+    """As a spreadsheet or a DataFrame has it: such a column is no input, and no reason to refuse the others."""
+    table = table_of_frame("a", pd.DataFrame({"x": [1.0, 2.0, 3.0], "odd": cells}))
+    assert table.columns["odd"].tolist() == text
+
+
+@pytest.mark.parametrize("cells", [[[1], [2]], [b"a", b"b"], [(1, 2), (3,)], [{}, {1}]])
+def test_cells_that_hold_several_values_are_refused_with_what_to_do(cells: object) -> None:
+    with pytest.raises(DataError, match=r"column 'odd': holds objects such as lists or bytes; .* leave it out"):
+        table_of_frame("a", pd.DataFrame({"odd": cells}))

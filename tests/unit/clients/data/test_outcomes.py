@@ -162,3 +162,15 @@ def test_two_files_of_outcomes_are_refused(tmp_path: Path) -> None:
         f"{tmp_path}: holds _labels.csv and _labels.parquet; keep one",
         "bad-configuration",
     )
+
+
+def test_rows_without_an_outcome_are_left_out_where_missing_says_so(tmp_path: Path) -> None:
+    config = {"labels": str(write(tmp_path / "labels.csv", "p,y,x\na,1.5,\nb,,2\nc,3.5,1\n")), "target": "y", "id": "p"}
+    assert refusal(lambda: center_outcomes(config))[1] == "missing-value"
+    for missing in ("drop", "impute"):
+        found = center_outcomes({**config, "missing": missing})
+        assert found is not None
+        assert found.y.tolist() == [1.5, 3.5], "x is no input, and its gap does not count"
+        assert found.entity is not None
+        assert found.entity.tolist() == ["a", "c"]
+    assert refusal(lambda: center_outcomes({**config, "missing": "drop"}, by_row=True))[1] == "missing-value"

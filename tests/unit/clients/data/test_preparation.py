@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from clients.bc3e.shard import open_shard
+from clients.coreset.shard import check_columns as coreset_columns
+from clients.coreset.shard import open_rows, roles_of
 from clients.data import DataError, Table, load, read_table
 from clients.data.advice import advice_lines
 from clients.data.blocks import open_blocks
 from clients.data.cells import number_of
-from clients.data.inspection import suggested_categories, warnings_about
+from clients.data.inspection import cautions, suggested_categories, warnings_about
 from clients.data.preparation import filled, prepare, prepare_new_rows
+from clients.data.regression import regression_rows
+from clients.sec.shard import check_columns as sec_columns
 
 MESSY = """subject#,age,income,sex,dose,y
 1,45 y,"1,234.5",f,2.5,10
@@ -215,3 +220,59 @@ def test_a_center_without_the_medians_refuses_an_empty_cell(messy: Path) -> None
         _refuse_empty(table, np.array(["age", "sex"]))
     (messy.parent / "medians.csv").write_text("column,median\nage,0.1\n")
     assert _medians(messy.parent, str(messy.parent / "medians.csv")) == {"age": 0.1}
+
+
+def test_a_column_that_nobody_filled_in_here_is_no_input_unless_it_is_named() -> None:
+    columns = {"age": np.array([41.0, 52.0, np.nan]), "alley": np.full(3, np.nan), "y": np.array([1.0, 2.0, 4.0])}
+    table = Table("a.csv", columns)
+    config = {"target": "y", "missing": "impute"}
+    assert regression_rows(prepare(table, config).table, config).features == ("age",)
+    assert prepare(table, {**config, "missing": "drop"}).table.n == 2
+    with pytest.raises(DataError, match="column 'alley': has no number; leave it out of features"):
+        prepare(table, {**config, "features": "age alley"})
+
+
+def test_sites_whose_column_of_text_is_empty_or_not_are_alike(tmp_path: Path) -> None:
+    """Of files, and of blocks of rows: as in tables of houses, where few have an alley."""
+    for name, alley in {"a": ["", "", ""], "b": ["paved", "", "gravel"]}.items():
+        rows = zip((41, 52, 63), alley, ("f", "m", "f"), (1, 2, 4), strict=True)
+        lines = ["age,alley,sex,y", *(",".join(map(str, row)) for row in rows)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines))
+    tables = {name: read_table(tmp_path / f"{name}.csv") for name in "ab"}
+    sec_columns(tables, {"target": "y"})
+    coreset_columns(tables, {"sensitive": "sex"})
+    blocks = open_blocks({"data": str(tmp_path / "a.csv"), "missing": "impute"})
+    assert roles_of(blocks.schema, {"sensitive": "sex"}).features == ("age", "y")
+    tables["b"] = replace(tables["b"], columns={**tables["b"].columns, "alley": np.arange(3.0)})
+    with pytest.raises(DataError, match=r"^[ab]: column 'alley' (is empty, and holds|holds numbers, and is empty)"):
+        sec_columns(tables, {"target": "y"})
+
+
+def test_rows_without_a_group_are_left_out_with_those_that_lack_an_outcome() -> None:
+    columns = {"age": np.array([41.0, np.nan, 63.0]), "sex": np.array(["f", "m", None], object)}
+    done = prepare(Table("a.csv", columns), {"sensitive": "s*", "missing": "impute"})
+    assert done.table.columns["sex"].tolist() == ["f", "m"]
+    assert done.notes[0] == "1 of 3 rows left out: 'sex' is empty"
+
+
+def test_rows_keep_their_number_where_others_are_left_out(tmp_path: Path) -> None:
+    """Or nobody could tell whose cluster it is."""
+    path = tmp_path / "a.csv"
+    path.write_text("age,sex\n41,f\n,m\n63,\n50,m\n")
+    for missing, numbers in {"drop": ["0", "3"], "impute": ["0", "1", "3"]}.items():
+        (block,) = open_rows({"data": str(path), "sensitive": "sex", "missing": missing}).blocks()
+        assert block.entity is not None
+        assert block.entity.tolist() == numbers
+    path.write_text("age,sex\n41,f\n,m\n50,m\n")
+    (block,) = open_rows({"data": str(path), "sensitive": "sex", "missing": "impute"}).blocks()
+    assert block.entity is None
+
+
+@pytest.mark.parametrize("name", ["rownames", "Unnamed: 0", "row.names"])
+def test_numbers_of_rows_that_a_program_wrote_are_an_identifier(name: str) -> None:
+    rows = np.array([3, 7, 12, 13, 40, 41, 77])
+    columns = {name: rows, "y": np.sin(rows)}
+    assert cautions(Table("a.csv", columns), {"target": "y"}) == [
+        f"{name!r} looks like an identifier: leave it out of features, or set id"
+    ]
+    assert not cautions(Table("a.csv", {**columns, name: rows // 2}), {"target": "y"}), "one number twice is no row's"

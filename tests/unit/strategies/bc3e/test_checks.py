@@ -13,6 +13,7 @@ from protocols.bc3e.payloads import LARGEST_TABLE, Holdings, Statistics, Tally
 from protocols.wire.payload import PayloadError
 from strategies.bc3e.checks import check_columns, check_counts, check_holdings, check_statistics
 from strategies.bc3e.layout import Layout, agree_layout, strangers
+from strategies.bc3e.shared import SharedInstances
 
 HELD = Holdings(4, 3, ("svm", "tree"), ("k3", "k6"), np.array([3, 6]), np.zeros(0, np.uint64), True)
 KEYS = np.arange(4, dtype=np.uint64)
@@ -29,7 +30,9 @@ def layout() -> Layout:
         ({"n_classes": 4}, r"n_classes.*is 4, and bc3e\.classes is 3"),
         ({"n_clusters": np.array([3, LARGEST_TABLE // 3 + 1])}, "n_clusters.*would exceed"),
         ({"n_clusters": np.array([3, 2**62])}, "n_clusters.*would exceed"),
-        ({"clusterings": ("k6", "k3")}, "not in order"),
+        ({"clusterings": ("k6", "k3")}, "clusterings.*not in order"),
+        ({"classifiers": ("svm", "svm")}, "classifiers.*one comes twice"),
+        ({"classifiers": ("", "svm")}, "classifiers.*empty"),
         ({"instances": -1}, "negative"),
     ],
 )
@@ -50,7 +53,10 @@ def test_two_instances_of_one_name_are_refused() -> None:
     [
         ({"n_classes": 101}, "left out: it has labels of 101 classes, most sites of 3 at most (bc3e.classes)"),
         ({"n_clusters": np.array([3, 101])}, "left out: k6 has 101 clusters there, and 6 at most at most sites"),
-        ({"keys": KEYS + 1}, "left out: it holds other instances than most sites (bc3e.distribution)"),
+        (
+            {"keys": KEYS + 1},
+            "left out: its instances are not those of most sites, as bc3e.distribution=arbitrary allows",
+        ),
     ],
 )
 def test_one_site_unlike_most_does_not_end_the_run(changes: dict[str, Any], reason: str) -> None:
@@ -86,6 +92,22 @@ def test_counts_are_of_the_instances_and_classifiers_that_the_site_holds(layout:
         check_counts(layout, "a", tally(methods=("bc3e", "vote", "oracle")))
     with pytest.raises(PayloadError, match="more than the 0 instances"):
         check_counts(layout, "b", tally())
+
+
+@pytest.mark.parametrize("n", [1, 150, 730])
+def test_each_shared_instance_is_counted_once_and_sites_take_turns(n: int) -> None:
+    """Site c knows no class, and d holds a half."""
+    keys = np.random.default_rng(0).permutation(n).astype(np.uint64)
+    whole = replace(HELD, instances=n, keys=keys, n_clusters=np.array([3, 6]))
+    half = replace(whole, instances=len(keys[::2]), keys=keys[::2])
+    sites = {"a": whole, "b": whole, "c": replace(whole, has_truth=False), "d": half}
+    layout = agree_layout(sites, "arbitrary", 3)
+    starts = {site: np.zeros((3, len(rows)), np.int64) for site, rows in layout.shared_rows.items()}
+    shared = SharedInstances(layout, starts, np.ones(3))
+    counted = {site: layout.shared_index[site][shared.instances_to_count(site)] for site in sites}
+    assert sorted(np.concatenate(list(counted.values())).tolist()) == list(range(n))
+    assert not len(counted["c"])
+    assert max(map(len, counted.values())) <= (n if n < 200 else n / 2 + 1)
 
 
 def alone(layout: Layout, share: np.ndarray, labels: np.ndarray) -> Statistics:
