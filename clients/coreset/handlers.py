@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 MOST_TABLES, MOST_TABLES_OF_A_RUN = 8, 2000
 """Largest numbers of tables of prices that a real site answers in one ask, and in a run."""
 MOST_MOVES, MOST_MOVED_TABLES = 2 * MOST_REFINED, 3
-"""Largest number of asks of `Refine` in a run (each may come twice), and of tables in one."""
+"""Largest number of asks of `Refine` in a run (those for two sets of centers, or repeated), and of tables in one."""
 _POINT, _ROWS = "point", "rows"
 """Keys of the memory: the point of every row, and the digest of the first rows."""
 

@@ -288,6 +288,8 @@ class Moments(Payload, summed=True):
 class Refine(Price, answer=Moments, alike=True):
     """To sites, in every round that moves the centers: as `Price`, with new centers each time.
 
+    The first rounds send two of them, each with one table, as they move two sets of centers; later ones have three.
+
     Attributes
     ----------
     plain : ndarray

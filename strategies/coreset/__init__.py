@@ -37,7 +37,7 @@ from strategies.coreset.price_of_fairness import price_over_k
 from strategies.coreset.profile import profile_of
 from strategies.coreset.refinement import refine_centers
 from strategies.coreset.report import metrics_of, notes_on, table_of
-from strategies.coreset.robust import far_sites
+from strategies.coreset.robust import FARTHEST, NOTABLE, far_sites
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.influence import Influence
@@ -80,7 +80,8 @@ class Coreset(FusionStrategy):
             raise FusionError("no site sent a coreset")
         pool = PooledCoreset.of(summaries, scaled=how.scaled)
         if settings.robust:
-            pool = pool.without({site: f"left out by coreset.robust: {far}" for site, far in far_sites(pool).items()})
+            far = far_sites(pool, FARTHEST)
+            pool = pool.without({site: f"left out by coreset.robust: {how}" for site, how in far.items()})
         pool.check_enough(self.min_sites)
         rng = np.random.default_rng([self.seed + repetition, 3])
 
@@ -103,10 +104,12 @@ class Coreset(FusionStrategy):
         judged = settings.alone and outcome.fairness.by_group and not self.in_table
         if settings.assignment == "exact":
             prices = clustering.assignment.prices
-            masking, other = (Masking(name, self.min_sites) if settings.masked else None for name in ("rows", "alone"))
+            masking, second, other = (
+                Masking(name, self.min_sites) if settings.masked else None for name in ("rows", "far", "alone")
+            )
             if settings.refine:
                 outcome, prices = yield from refine_centers(
-                    outcome, settings.refine, settings.min_weight, self.min_sites, masking
+                    outcome, settings.refine, settings.min_weight, self.min_sites, (masking, second)
                 )
             effort = settings.gap, settings.price_rounds
             assigned = assign_exactly(outcome, prices, *effort, self.min_sites, masking)
@@ -176,7 +179,7 @@ class Coreset(FusionStrategy):
 
     def notes(self, outcome: CoresetOutcome) -> list[str]:
         """Return sentences on the sites and on the quality of the clusters, for users of the result."""
-        far = {} if self.settings.robust else far_sites(outcome.pool)
+        far = {} if self.settings.robust else far_sites(outcome.pool, NOTABLE)
         own = [f"{site}: {how}; look at its data (coreset.robust=true leaves it out)" for site, how in far.items()]
         return own + notes_on(outcome)
 

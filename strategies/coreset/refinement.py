@@ -1,213 +1,320 @@
-"""Rounds that move the centers: fair Lloyd on sums over all rows (docs/coreset.md, "Refinement").
+"""Rounds that move the centers: fair Lloyd on sums over all rows (docs/coreset-reference.md, "Refinement").
 
-Each round sends centers and candidate prices. The sites answer with whole numbers of their rows at each center, and
-with rounded sums of these rows. The center takes a Newton step of the prices, with the curvature that its points have;
-a center whose rows are nearly fair moves to their mean. The plain centers move by Lloyd's algorithm in the same rounds,
-so that the price of fairness compares centers of the same effort.
+Each round sends centers and prices. The sites answer with whole numbers of their rows at each center, and with rounded
+sums of these rows. The center holds synthetic rows, drawn from the points, and gives them weights by which they have
+these numbers. They tell which prices are fair, and how the mean of a center's rows changes with the prices; the sums
+tell how far this mean is from that of the true rows. The plain centers move by Lloyd's algorithm in the same rounds, so
+that the price of fairness compares centers of the same effort.
+
+The first rounds move two sets of centers: those of the points, and the same with one center at the farthest point. The
+points do not show whether a few rows far out are worth a center, but the sums do: they tell what all rows cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64, Int64
 
-from numerics.coreset.fairness.assignment import fair_assignment
+from numerics.coreset.fairness.assignment import Assignment, fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.clustering import Clustering
-from numerics.coreset.fairness.dual import Pricing
-from numerics.coreset.fairness.price_response import PriceResponse, price_points
+from numerics.coreset.fairness.dual import WARM
+from numerics.coreset.fairness.price_response import soft_shares
+from numerics.coreset.fairness.seeding import ascending
+from numerics.coreset.reduction import reduce
+from numerics.coreset.synthetic_rows import SyntheticRows, draw_rows
+from numerics.coreset.weighted_points import WeightedPoints
 from numerics.shared.distances import squared_distances
 from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import Moments, Refine
 from protocols.wire.payload import PayloadError
-from strategies.conversation import Check, Conversation
+from strategies.conversation import Check, Conversation, in_step
 from strategies.coreset.exact_assignment import SILENT
-from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
+from strategies.coreset.outcome import CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
 from strategies.coreset.sums import ATTEMPTS, sum_answers
 from strategies.errors import FusionError
 from strategies.secure_aggregation import CheckOf, Masking
 
-UNFAIR = 0.05
-"""Share of a center's rows that may be too many or too few of their groups; a center with more stays.
-
-Without the limit, centers follow rows that fairness sends elsewhere, and the cost rises (adult, k = 10, 1000 rows)."""
+TRIED = 5
+"""Rounds after which the cheaper of two sets of centers goes on alone; in a short refinement, half of the rounds."""
 STILL = 0.01
 """Largest step of any center, in units of the columns, after which the rounds end."""
+SOFTNESS = (WARM, 0.03, 0.1)
+"""Temperatures of the tables of a round with one set of centers: their sums are rounded apart, which averages out."""
+_COMPARED = 2
+"""Last rounds whose costs are compared."""
+_MOST_SYNTHETIC, _MOST_TRIED = 2000, 500
+"""Most synthetic rows (unless there are more points), and points by which the center that moves far is chosen."""
 _ROUNDING = 1e-6
 """Largest relative rounding error of sums over many rows."""
 
 
+@dataclass(frozen=True, eq=False)
+class _Centers:
+    """A set of centers that moves, in units of the columns about their mean.
+
+    Attributes
+    ----------
+    fair, plain : ndarray
+        ``(k, d)`` centers.
+    prices : ndarray
+        ``(H, k)`` prices at which the synthetic rows are fairly assigned to the fair centers.
+    rows : SyntheticRows
+        Synthetic rows with weights by the answers so far.
+    costs : tuple of tuple of float
+        By round, what all rows cost at fair and at plain centers, by the sums; at fair ones, the bound at these prices.
+    """
+
+    fair: Float64[np.ndarray, "k d"]
+    plain: Float64[np.ndarray, "k d"]
+    prices: Float64[np.ndarray, "H k"]
+    rows: SyntheticRows
+    costs: tuple[tuple[float, float], ...] = ()
+
+    def priced(self, bounds: Bounds) -> _Centers:
+        """Return them with the prices that are fair where the centers are now."""
+        prices = self.rows.fair_prices(squared_distances(self.rows.x, self.fair), bounds, self.prices)
+        return replace(self, prices=prices)
+
+    def step_from(self, before: _Centers) -> float:
+        """Return the largest step of a center in a column."""
+        return float(max(np.abs(self.fair - before.fair).max(), np.abs(self.plain - before.plain).max()))
+
+
 def refine_centers(
-    outcome: CoresetOutcome, rounds: int, min_weight: int, min_sites: int, masking: Masking | None
+    outcome: CoresetOutcome,
+    rounds: int,
+    min_weight: int,
+    min_sites: int,
+    masking: tuple[Masking | None, Masking | None],
 ) -> Conversation[tuple[CoresetOutcome, Float64[np.ndarray, "H k"]]]:
     """Move fair and plain centers until they are still, in so many rounds at most.
 
-    Return the outcome with these centers, and prices to start from. With `masking`, the center sees sums over sites
-    only. A site that does not answer is left out of all further rounds.
+    Return the outcome with these centers, and prices to start from. With `masking`, one for each set of centers, the
+    center sees sums over sites only. A site that does not answer is left out of all further rounds.
     """
-    search = _search(outcome, outcome.clustering.assignment.prices)
-    everybody = outcome.pool
-    for _ in range(rounds):
-        pool, centers = outcome.pool, outcome.centers
-        shifts, temperatures = search.candidates()
-        ask = Refine(
-            **asdict(centers.how),
+    everybody, tried = outcome.pool, min(TRIED, (rounds + 1) // 2)
+    moves = _Moves(outcome, min_weight, min_sites)
+    with single_threaded():
+        starts = _starts(outcome)
+    (pool, first), (other, far) = yield from in_step(
+        *(moves.follow(everybody, start, tried, SOFTNESS[:1], own) for start, own in zip(starts, masking, strict=True))
+    )
+    # A site that does not answer one of the two asks of a round has answered neither.
+    pool = pool.without({site: SILENT for site in sorted(pool.summaries) if site not in other.summaries})
+    start = moves.cheaper(first, far)
+    pool, now = yield from moves.follow(pool, start, rounds - tried, SOFTNESS, masking[0])
+    centers = replace(outcome.centers, fair=moves.in_data(now.fair), plain=moves.in_data(now.plain))
+    gone = tuple(site for site in everybody.summaries if site not in pool.summaries)
+    outcome = replace(outcome, pool=pool, centers=centers, lost=gone)
+    return replace(outcome, clustering=_reassigned(outcome, everybody, now.prices)), now.prices
+
+
+def _starts(outcome: CoresetOutcome) -> list[_Centers]:
+    """Return the centers of the points; and the fair ones with one at the farthest point, also as plain centers."""
+    pool, clustering, scale = outcome.pool, outcome.clustering, outcome.centers.scale
+    points = outcome.points
+    points = replace(points, points=pool.in_units(points), movement=points.movement / scale**2)
+    bounds, plain = pool.bounds(outcome.fairness), (outcome.centers.plain - pool.units[0]) / scale
+    rows, few = draw_rows(points, _MOST_SYNTHETIC, np.random.default_rng(0)), points
+    if len(points.weights) > _MOST_TRIED:
+        locations = max(1, _MOST_TRIED // bounds.n_groups)
+        few = reduce(points, locations, np.random.default_rng(0), np.ones(len(scale)))[0]
+    far = _with_farthest(points, clustering.centers, lambda centers: _assigned(few, centers, bounds).cost)
+    return [
+        _Centers(clustering.centers, plain, clustering.assignment.prices, rows).priced(bounds),
+        _Centers(far, far, _assigned(few, far, bounds).prices, rows).priced(bounds),
+    ]
+
+
+def _with_farthest(
+    points: WeightedPoints, centers: Float64[np.ndarray, "k d"], cost: Callable[[Float64[np.ndarray, "k d"]], float]
+) -> Float64[np.ndarray, "k d"]:
+    """Return the centers with one of them at the point farthest from all: the one without which the cost is least."""
+    far = points.points[squared_distances(points.points, centers).min(axis=1).argmax()]
+    place = np.arange(len(centers))[:, np.newaxis]
+    moved = [np.where(place == each, far, centers) for each in range(len(centers))]
+    return moved[ascending([cost(each) for each in moved])[0]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Moves:
+    """What all rounds have in common: the outcome before them, with the units of the columns, and limits."""
+
+    outcome: CoresetOutcome
+    min_weight: int
+    min_sites: int
+
+    def in_data(self, centers: Float64[np.ndarray, "k d"]) -> Float64[np.ndarray, "k d"]:
+        """Return centers in the units of the data."""
+        return np.asarray(centers * self.outcome.centers.scale + self.outcome.pool.units[0])
+
+    def follow(
+        self, pool: PooledCoreset, now: _Centers, rounds: int, softness: Sequence[float], masking: Masking | None
+    ) -> Conversation[tuple[PooledCoreset, _Centers]]:
+        """Move centers in so many rounds at most, each with a table of prices for each softness.
+
+        Return them, and the sites that have answered every round.
+        """
+        for _ in range(rounds):
+            ask = self._ask(pool, now, softness)
+            zero = Moments(
+                np.zeros(ask.shifts.shape, np.int64),
+                np.zeros((len(softness), *now.fair.shape)),
+                np.zeros(len(now.plain), np.int64),
+                np.zeros(now.plain.shape),
+            )
+            asks = dict.fromkeys(pool.summaries, ask)
+            total = yield from sum_answers(asks, zero, _check_moments(pool, ask), masking, attempts=ATTEMPTS)
+            before, silent = now, sorted(set(pool.summaries) - set(total.sites))
+            with single_threaded():
+                if silent:
+                    pool = pool.without(dict.fromkeys(silent, SILENT))
+                    pool.check_enough(self.min_sites)
+                    now = replace(now, rows=now.rows.scaled(pool.totals)).priced(pool.bounds(self.outcome.fairness))
+                else:
+                    now = self._moved(pool, now, softness, total.sum)
+            if not silent and now.step_from(before) <= STILL:
+                break
+        return pool, now
+
+    def cheaper(self, first: _Centers, far: _Centers) -> _Centers:
+        """Return the first centers, or the far ones where these cost less, beyond what rounding explains."""
+        sets, n = (first, far), min(_COMPARED, len(first.costs), len(far.costs))
+        if not n:
+            return first
+        pool, unit = self.outcome.pool, self.outcome.centers.scale
+        rounding = sum(_step(pool, site, unit) ** 2 / 12 for site in pool.summaries)
+        gain = np.mean(first.costs[-n:], axis=0) - np.mean(far.costs[-n:], axis=0)
+        # A cost has twice the product of centers and rounded sums.
+        squares = [[(each.fair**2 @ rounding).sum(), (each.plain**2 @ rounding).sum()] for each in sets]
+        fair, plain = (gain > 2 * np.sqrt(np.max(squares, axis=0) / n)).tolist()
+        return replace(sets[fair], plain=sets[plain].plain)
+
+    def _ask(self, pool: PooledCoreset, now: _Centers, softness: Sequence[float]) -> Refine:
+        return Refine(
+            **asdict(self.outcome.centers.how),
             groups=pool.groups,
-            centers=centers.fair,
-            scale=centers.scale,
-            shifts=shifts,
-            temperatures=temperatures,
-            plain=centers.plain,
+            centers=self.in_data(now.fair),
+            scale=self.outcome.centers.scale,
+            shifts=np.stack([now.prices] * len(softness)),
+            temperatures=np.array(softness),
+            plain=self.in_data(now.plain),
         )
-        zero = Moments(
-            np.zeros(shifts.shape, np.int64),
-            np.zeros((len(shifts), *centers.fair.shape)),
-            np.zeros(len(centers.plain), np.int64),
-            np.zeros(centers.plain.shape),
+
+    def _moved(self, pool: PooledCoreset, now: _Centers, softness: Sequence[float], answer: Moments) -> _Centers:
+        """Return the centers at the means of their rows, as the sums say; those of too few rows stay."""
+        bounds, rows = pool.bounds(self.outcome.fairness), now.rows
+        sizes, sums = (
+            answer.whole.sum(axis=1).astype(np.float64),
+            self._about_mean(answer.whole.sum(axis=1), answer.sums),
         )
-        check_of = _check_moments(pool, shifts, centers)
-        total = yield from sum_answers(dict.fromkeys(pool.summaries, ask), zero, check_of, masking, attempts=ATTEMPTS)
-        silent = sorted(set(pool.summaries) - set(total.sites))
-        if silent:
-            pool = pool.without(dict.fromkeys(silent, SILENT))
-            pool.check_enough(min_sites)
-            outcome = replace(outcome, pool=pool)
-            search = _search(outcome, search.shift)
-            continue
-        sums = _responses(outcome, ask, total.sum)
-        search.update(sums)
-        adopted = next((each for each in sums if each.masses is search.masses), None)
-        moves = np.zeros(len(centers.fair), bool)
-        fair, plain = centers.fair, _plain(centers, total.sum, min_weight)
-        if adopted is not None:
-            moves = movable(adopted.masses, pool.bounds(outcome.fairness), min_weight, len(pool.summaries))
-            fair = _moved(fair / centers.scale, adopted.sums, adopted.masses.sum(axis=0), moves) * centers.scale
-            if moves.any():
-                search.move()
-        outcome = replace(outcome, centers=replace(centers, fair=fair, plain=plain))
-        steps = np.concatenate([fair - centers.fair, plain - centers.plain]) / centers.scale
-        if moves.all() and np.abs(steps).max() <= STILL:
-            break
-    lost = tuple(site for site in everybody.summaries if site not in outcome.pool.summaries)
-    outcome = replace(outcome, lost=lost, clustering=_reassigned(outcome, everybody, search.shift))
-    return outcome, _start(outcome, everybody, search.shift)
+        squared = squared_distances(rows.x, now.fair)
+        shares = [soft_shares(squared, rows.groups, now.prices, each) for each in softness]
+        for own, whole in zip(shares, answer.whole, strict=True):
+            rows = rows.raked(own, whole.astype(np.float64))
+        # How far the means of the true rows are from those of the synthetic ones changes little with the prices.
+        off = np.mean(
+            [
+                _quotient(total, size, self.min_weight, mean) - mean
+                for total, size, mean in zip(sums, sizes, (rows.means(own)[0] for own in shares), strict=True)
+            ],
+            axis=0,
+        )
+        prices = rows.fair_prices(squared, bounds, now.prices)
+        means, size = rows.means(soft_shares(squared, rows.groups, prices, WARM))
+        fair = np.where((size >= self.min_weight)[:, np.newaxis], means + off, now.fair)
+        plain_rows = answer.plain_rows.astype(np.float64)
+        plain_sums = self._about_mean(answer.plain_rows, answer.plain_sums)
+        squares = self._squares(pool)
+        paid = float((now.prices * answer.whole[0]).sum())
+        costs = (
+            squares + _cost(sums[0], sizes[0], now.fair) + paid,
+            squares + _cost(plain_sums, plain_rows, now.plain),
+        )
+        return replace(
+            now,
+            fair=fair,
+            plain=_quotient(plain_sums, plain_rows, self.min_weight, now.plain),
+            rows=rows,
+            costs=(*now.costs, costs),
+        ).priced(bounds)
+
+    def _about_mean(
+        self, rows: Int64[np.ndarray, "... k"], sums: Float64[np.ndarray, "... k d"]
+    ) -> Float64[np.ndarray, "... k d"]:
+        """Return sums of coordinates about the columns' means."""
+        return np.asarray(sums - rows[..., np.newaxis] * (self.outcome.pool.units[0] / self.outcome.centers.scale))
+
+    def _squares(self, pool: PooledCoreset) -> float:
+        """Return the sum of the squared distances of all rows from the columns' means: that of points, and movement."""
+        scale = self.outcome.centers.scale
+        x = (pool.union.points - self.outcome.pool.units[0]) / scale
+        return float((pool.union.weights @ x**2 + pool.union.movement / scale**2).sum())
 
 
-def _start(
-    outcome: CoresetOutcome, everybody: PooledCoreset, prices: Float64[np.ndarray, "H k"]
-) -> Float64[np.ndarray, "H k"]:
-    """Return these prices or those of the points, whichever bound the cost of the points better.
-
-    Prices of the rounds may be those of centers that have moved since, and so far off that no search recovers (adult,
-    k = 10: 13.8 times the cost of pooled rows).
-    """
-    points, clustering, bounds = outcome.points, outcome.clustering, everybody.bounds(outcome.fairness)
-    squared = squared_distances((points.points - everybody.units[0]) / outcome.centers.scale, clustering.centers)
-    tried = [bounds.normalized(each) for each in (prices, clustering.assignment.prices)]
-    with single_threaded():
-        values = [price_points(squared, points.weights, points.groups, each, 1.0).exact for each in tried]
-    return tried[int(np.argmax(values))]
+def _quotient(
+    sums: Float64[np.ndarray, "k d"],
+    rows: Float64[np.ndarray, "k"],
+    least: int,
+    otherwise: Float64[np.ndarray, "k d"],
+) -> Float64[np.ndarray, "k d"]:
+    """Return the means of centers with at least so many rows, and for the others what they have otherwise."""
+    enough = (rows >= least)[:, np.newaxis]
+    return np.asarray(np.where(enough, sums / np.maximum(rows, 1.0)[:, np.newaxis], otherwise))
 
 
-def _search(outcome: CoresetOutcome, start: Float64[np.ndarray, "H k"]) -> Pricing:
-    pool = outcome.pool
-    scale = outcome.clustering.cost / max(1, int(pool.totals.sum()))
-    k = len(outcome.centers.fair)
-    return Pricing(pool.bounds(outcome.fairness), pool.totals, k, scale, start=start, gap=0.0, cools=False)
-
-
-def _responses(outcome: CoresetOutcome, ask: Refine, total: Moments) -> list[PriceResponse]:
-    """Return what the search for prices takes: numbers of the sites' rows, and the points' curvature.
-
-    Its merit is not a cost, which no site sends, but how few rows are too many or too few of their groups.
-    """
-    points, bounds = outcome.points, outcome.pool.bounds(outcome.fairness)
-    squared = squared_distances(points.points / ask.scale, ask.centers / ask.scale)
-    responses = []
-    with single_threaded():
-        for whole, sums, *prices in zip(total.whole, total.sums, ask.shifts, ask.temperatures.tolist(), strict=True):
-            masses = whole.astype(np.float64)
-            own = price_points(squared, points.weights, points.groups, *prices)
-            responses.append(PriceResponse(-float(_unfair(masses, bounds).sum()), masses, own.curvature, sums))
-    return responses
+def _cost(
+    sums: Float64[np.ndarray, "k d"], rows: Float64[np.ndarray, "k"], centers: Float64[np.ndarray, "k d"]
+) -> float:
+    """Return what rows with these sums cost at their centers, less the sum of their squares."""
+    return float(rows @ (centers**2).sum(axis=1) - 2 * (sums * centers).sum())
 
 
 def _reassigned(outcome: CoresetOutcome, everybody: PooledCoreset, prices: Float64[np.ndarray, "H k"]) -> Clustering:
     """Return the clustering of everybody's points with the centers where they are now."""
     mean, scale, points = everybody.units[0], outcome.centers.scale, outcome.points
     centers = (outcome.centers.fair - mean) / scale
-    squared = squared_distances((points.points - mean) / scale, centers)
     bounds = everybody.bounds(outcome.fairness)
     with single_threaded():
-        try:
-            assignment = fair_assignment(squared, points.weights, points.groups, bounds, prices=prices)
-        except ArithmeticError as error:
-            raise FusionError(f"the points have no fair assignment to the centers that have moved: {error}") from error
+        assignment = _assigned(replace(points, points=(points.points - mean) / scale), centers, bounds, prices)
     return replace(outcome.clustering, centers=centers, assignment=assignment, cost=assignment.cost)
 
 
-def movable(masses: Float64[np.ndarray, "H k"], bounds: Bounds, min_weight: int, n_sites: int) -> Bool[np.ndarray, "k"]:
-    """Return which centers may move: those of enough rows, hardly any of which are too many or too few of a group.
-
-    Each site rounds its numbers to whole rows, so the sums are off by `sqrt(n_sites / 12)` in the standard deviation.
-    Three times that counts as fair, too, but no more than `UNFAIR` of the rows once more: without this limit small
-    centers follow the wrong rows (adult, k = 10: 18.6 times the cost of pooled rows).
-
-    Examples
-    --------
-    >>> bounds = Bounds.of(np.array([0.5, 0.5]), alpha=1.0)
-    >>> movable(np.array([[50.0, 60.0, 1.0], [52.0, 40.0, 1.0]]), bounds, min_weight=5, n_sites=3)
-    array([ True, False, False])
-    """
-    size = masses.sum(axis=0)
-    rounding = 3 * np.sqrt(n_sites / 12) * len(masses) / 2
-    most = UNFAIR * size + np.minimum(rounding, UNFAIR * size)
-    return np.asarray((size >= min_weight) & (_unfair(masses, bounds) <= most))
-
-
-def _unfair(masses: Float64[np.ndarray, "H k"], bounds: Bounds) -> Float64[np.ndarray, "k"]:
-    """Return how many rows of each center are too many or too few of their groups; the mean of columns that overlap."""
-    columns = 1 if bounds.members is None else max(1, int(bounds.members.sum(axis=0).max()))
-    return np.asarray(np.abs(bounds.excess(masses)).sum(axis=0) / (2 * columns))
-
-
-def _moved(
+def _assigned(
+    points: WeightedPoints,
     centers: Float64[np.ndarray, "k d"],
-    sums: Float64[np.ndarray, "k d"],
-    rows: Float64[np.ndarray, "k"],
-    moves: Bool[np.ndarray, "k"],
-) -> Float64[np.ndarray, "k d"]:
-    """Return the centers, those that move at the mean of their rows."""
-    return np.asarray(np.where(moves[:, np.newaxis], sums / np.where(moves, rows, 1.0)[:, np.newaxis], centers))
-
-
-def _plain(centers: ClusterCenters, total: Moments, min_weight: int) -> Float64[np.ndarray, "c d"]:
-    """Return the plain centers after one step of Lloyd's algorithm."""
-    rows = total.plain_rows.astype(np.float64)
-    return np.asarray(_moved(centers.plain / centers.scale, total.plain_sums, rows, rows >= min_weight) * centers.scale)
+    bounds: Bounds,
+    prices: Float64[np.ndarray, "H k"] | None = None,
+) -> Assignment:
+    squared = squared_distances(points.points, centers)
+    try:
+        return fair_assignment(squared, points.weights, points.groups, bounds, prices=prices)
+    except ArithmeticError as error:
+        raise FusionError(f"the points have no fair assignment to the centers that have moved: {error}") from error
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
 
 
-def _check_moments(pool: PooledCoreset, shifts: Float64[np.ndarray, "m H k"], centers: ClusterCenters) -> CheckOf:
+def _check_moments(pool: PooledCoreset, ask: Refine) -> CheckOf:
     """Return what checks that rows are those of the sites, and sums possible by their points and movement."""
-    unit = centers.scale
+    unit = ask.scale
 
     def check_of(sites_of: Mapping[str, tuple[str, ...]]) -> Check:
         def check(name: str, answer: Moments) -> None:
             sites = sites_of[name]
             totals = pool.rows_of(sites)
             n = int(totals.sum())
-            own = answer.whole.shape == shifts.shape and (answer.whole >= 0).all()
+            own = answer.whole.shape == ask.shifts.shape and (answer.whole >= 0).all()
             if not own or (answer.whole.sum(axis=2) != totals).any():
                 raise PayloadError(answer.title(), "whole", "are not the numbers of rows of the sites' points")
             plain = answer.plain_rows
-            if plain.shape != (len(centers.plain),) or (plain < 0).any() or plain.sum() != n:
+            if plain.shape != (len(ask.plain),) or (plain < 0).any() or plain.sum() != n:
                 raise PayloadError(answer.title(), "plain_rows", "are not the rows of the sites' points")
             mean, squares = _moments(pool, sites, unit)
             # A site rounds to its own `min_weight` standard deviations, and sends no lighter point.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from protocols.coreset.payloads import ClusterCosts, Summary
 from server.results import load
 from strategies.coreset.pooled_coreset import PooledCoreset
-from strategies.coreset.robust import far_sites
+from strategies.coreset.robust import FARTHEST, far_sites
 from tests.support.grid import config
 from tests.support.runs import run
 from tests.support.tampering import lying, silent
@@ -69,7 +70,17 @@ def summary_of(x: np.ndarray) -> Summary:
 def test_two_sites_cannot_tell_which_of_them_is_far() -> None:
     x = np.random.default_rng(0).normal(size=(20, 2))
     pool = PooledCoreset.of({"a": summary_of(x), "b": summary_of(x + 1e6)}, scaled=True)
-    assert not far_sites(pool)
+    assert not far_sites(pool, FARTHEST)
+
+
+def test_a_column_that_is_constant_at_most_sites_tells_nothing() -> None:
+    """Its deviations there are rounding errors, in which everything is far."""
+    rng = np.random.default_rng(2)
+    draws = {f"site-{place}": rng.normal(size=(20, 2)) for place in range(5)}
+    for place, x in enumerate(draws.values()):
+        x[:, 1] = 1e6 * (1 + 1e-15 * rng.normal(size=20)) if place < 3 else rng.normal(1e6, 1.0, 20)
+    summaries = {site: replace(summary_of(x), movement=np.zeros(2)) for site, x in draws.items()}
+    assert not far_sites(PooledCoreset.of(summaries, scaled=True), FARTHEST)
 
 
 @pytest.mark.parametrize("shift", [30.0, 1e3, 1e30])
@@ -77,7 +88,7 @@ def test_two_of_five_sites_far_away(shift: float) -> None:
     rng = np.random.default_rng(1)
     draws = {f"site-{place}": rng.normal(size=(20, 2)) for place in range(5)}
     lies = {site: summary_of(x + shift * (site in ("site-1", "site-3"))) for site, x in draws.items()}
-    assert set(far_sites(PooledCoreset.of(lies, scaled=True))) == {"site-1", "site-3"}
+    assert set(far_sites(PooledCoreset.of(lies, scaled=True), FARTHEST)) == {"site-1", "site-3"}
 
 
 def test_a_cost_that_no_rows_have_is_refused(tmp_path: Path) -> None:

@@ -158,10 +158,6 @@ class Pricing:
             temperatures.append(max(self._temperature / _COOLING, _COLDEST))
         return np.stack(shifts), np.array(temperatures)
 
-    def move(self) -> None:
-        """Forget the bound, since the centers have moved: the best of the next prices is adopted in any case."""
-        self.bound = -np.inf
-
     def update(self, answers: Sequence[PriceResponse]) -> None:
         """Take the sums over all points, in the order of the candidates."""
         self.rounds += 1

@@ -58,7 +58,7 @@ class PriceResponse:
 
 def price_points(
     squared: Float64[np.ndarray, "n k"],
-    weights: Int64[np.ndarray, "n"],
+    weights: Int64[np.ndarray, "n"] | Float64[np.ndarray, "n"],
     groups: Int64[np.ndarray, "n"],
     shift: Prices,
     temperature: float,
@@ -105,9 +105,7 @@ def price_points(
             part = own[start : start + rows]
             z, w = squared[part] + shift[group], weights[part].astype(np.float64)
             if temperature > 0:
-                middle = np.partition(squared[part], k // 2, axis=1)[:, k // 2]
-                # The temperature of a point at the location of most centers must be positive, too.
-                T = temperature * np.maximum(middle, max(_NEAREST * float(middle.mean()), _SMALLEST))
+                T = _temperatures(squared[part], temperature)
                 exact_part, value_part, shares = _smooth(z, w, T)
                 curvature[group] += np.diag((w / T) @ shares) - (shares * (w / T)[:, None]).T @ shares
             else:
@@ -120,6 +118,26 @@ def price_points(
             if x.shape[1]:
                 sums += shares.T @ (w[:, None] * x[part])
     return PriceResponse(exact, masses, curvature, sums, value)
+
+
+def soft_shares(
+    squared: Float64[np.ndarray, "n k"], groups: Int64[np.ndarray, "n"], shift: Prices, temperature: float
+) -> Float64[np.ndarray, "n k"]:
+    """Return the share of each center in each point, of which `price_points` returns sums; arguments as there.
+
+    Examples
+    --------
+    >>> soft_shares(np.array([[1.0, 1.0]]), np.array([0]), np.zeros((1, 2)), 0.1).tolist()
+    [[0.5, 0.5]]
+    """
+    return _smooth(squared + shift[groups], np.ones(len(squared)), _temperatures(squared, temperature))[2]
+
+
+def _temperatures(squared: Float64[np.ndarray, "n k"], temperature: float) -> Float64[np.ndarray, "n"]:
+    k = squared.shape[1]
+    middle = np.partition(squared, k // 2, axis=1)[:, k // 2]
+    # The temperature of a point at the location of most centers must be positive, too.
+    return temperature * np.maximum(middle, max(_NEAREST * float(middle.mean()), _SMALLEST))
 
 
 def _smooth(

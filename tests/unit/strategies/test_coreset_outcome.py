@@ -11,11 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numerics.coreset.fairness.assignment import Assignment
-from numerics.coreset.fairness.bounds import Bounds
-from numerics.coreset.weighted_points import WeightedPoints
 from strategies.coreset.outcome import _largest
 from strategies.coreset.profile import profile_of
-from strategies.coreset.refinement import _start
 from tests.support.examples import examples
 
 
@@ -43,17 +40,3 @@ def test_the_spread_of_a_cluster_of_whole_points_is_that_of_its_rows() -> None:
     profile = profile_of(outcome)
     assert profile.mean.item() == rows.mean()
     assert profile.spread.item() == pytest.approx(rows.std())
-
-
-def test_prices_begin_with_those_of_the_points_where_those_of_moving_centers_are_far_off() -> None:
-    x = np.array([[0.0], [1.0], [9.0], [10.0]])
-    points = WeightedPoints(x, np.full(4, 5), np.array([0, 1, 0, 1]), np.zeros(1))
-    bounds, own = Bounds.of(np.array([0.5, 0.5]), alpha=1.0), np.array([[0.1, 0.0], [0.0, 0.1]])
-    clustering = SimpleNamespace(centers=np.array([[0.5], [9.5]]), assignment=SimpleNamespace(prices=own))
-    outcome: Any = SimpleNamespace(
-        points=points, clustering=clustering, centers=SimpleNamespace(scale=np.ones(1)), fairness=None
-    )
-    pool: Any = SimpleNamespace(units=(np.zeros(1), np.ones(1)), bounds=lambda fairness: bounds)
-    far_off = np.array([[1e4, 0.0], [0.0, 0.0]])
-    np.testing.assert_array_equal(_start(outcome, pool, far_off), bounds.normalized(own))
-    np.testing.assert_array_equal(_start(outcome, pool, np.zeros((2, 2))), bounds.normalized(np.zeros((2, 2))))
