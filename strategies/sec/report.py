@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from common.grouping import list_names
 from numerics.sec.cluster_assignment import same_partition
-from numerics.sec.recommendation import is_reliable, noise_factor, recommend
+from numerics.sec.recommendation import first_choice, is_reliable, noise_factor, recommend
 from protocols.sec.payloads import Errors, Predict
 from strategies.sec.classes import CenterScores, held_out_arrays, held_out_scores, mean_scores
 from strategies.sec.learner_clusters import LearnerClusters
@@ -38,6 +38,8 @@ class SECOutcome:
     errors : dict[str, dict[str, float]]
         Mean squared errors on the rows that a learner held out, by learner and combination; empty for a learner that
         held out none.
+    untested : dict[str, str]
+        By learner, what is recommended without such rows (`numerics.sec.recommendation.first_choice`).
     n_test : dict[str, int]
         Number of these rows by learner.
     noise : dict[str, float]
@@ -65,6 +67,7 @@ class SECOutcome:
     clusters: LearnerClusters
     errors: dict[str, dict[str, float]]
     deviations: dict[str, dict[str, float]]
+    untested: dict[str, str]
     n_test: dict[str, int]
     noise: dict[str, float]
     center: CenterScores
@@ -93,6 +96,7 @@ class SECOutcome:
             deviations={
                 name: _by_combination(asks[name], answer, answer.deviations) for name, answer in answers.items()
             },
+            untested={name: first_choice(asks[name].combinations) for name in answers},
             n_test={name: answer.n_test for name, answer in answers.items()},
             noise={name: answer.noise for name, answer in answers.items()},
             center=center,
@@ -108,12 +112,13 @@ class SECOutcome:
 
     @cached_property
     def recommendations(self) -> dict[str, str]:
-        """Return what each learner's own held-out rows say it should predict with; only for learners that held some."""
+        """Return what each learner should predict with: what its held-out rows say; without any, the first choice."""
         squared = not self.learners.classes
         return {
             name: recommend(each, self.deviations[name], self.n_test[name], self.noise[name], squared=squared)
-            for name, each in self.errors.items()
             if each
+            else self.untested[name]
+            for name, each in self.errors.items()
         }
 
     @property
@@ -159,7 +164,7 @@ def with_recommendation(
     {'a': {'alone': 4.0, 'cluster': 2.0, 'recommendation': 2.0}, 'b': {}}
     """
     return {
-        name: {**each, **({"recommendation": each[recommendations[name]]} if name in recommendations else {})}
+        name: {**each, **({"recommendation": each[recommendations[name]]} if each and name in recommendations else {})}
         for name, each in numbers.items()
     }
 
@@ -263,7 +268,11 @@ def _refutations(outcome: SECOutcome) -> list[str]:
     """Return a sentence on the learners that predict better without their cluster."""
     sizes = Counter(outcome.clusters.labels.tolist())
     labels = dict(zip(outcome.learners.names, outcome.clusters.labels.tolist(), strict=True))
-    who = [name for name, way in outcome.recommendations.items() if way == "alone" and sizes[labels[name]] > 1]
+    who = [
+        name
+        for name, way in outcome.recommendations.items()
+        if way == "alone" and outcome.errors[name] and sizes[labels[name]] > 1
+    ]
     if not who:
         return []
     return [

@@ -189,6 +189,17 @@ def test_a_learner_predicts_as_the_run_recommends(results: Callable[..., Path], 
     np.testing.assert_allclose(alone.columns["prediction"], model.predict(new[INPUTS].to_numpy()), rtol=1e-12)
 
 
+def test_without_held_out_rows_personal_weights_are_recommended(results: Callable[..., Path], tmp_path: Path) -> None:
+    """Nothing refutes them. The cluster was taken instead, whose error on small sites is up to three times as large."""
+    folder = results("sec")
+    _, arrays = load(folder)
+    assert arrays["recommended"].tolist() == ["personal"] * len(LEARNERS)
+    new, name = labs(5, 1.0, 3), next(iter(LEARNERS))
+    own = predicted(folder, new, tmp_path / "new.csv", f"learner={name}")
+    same = predicted(folder, new, tmp_path / "new.csv", f"weights={folder / 'sites' / name / 'personal.csv'}")
+    assert own.columns["prediction"].tolist() == same.columns["prediction"].tolist()
+
+
 def test_rows_of_a_simulated_learner_get_its_medians(results: Callable[..., Path], tmp_path: Path) -> None:
     folder = results("sec", missing="impute")
     new, name = labs(5, 1.0, 3), next(iter(LEARNERS))
