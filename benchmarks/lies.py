@@ -144,6 +144,7 @@ LIES: Mapping[str, tuple[Lie, ...]] = {
         Lie("20 % surer of its classes", saying("bc3e.Statistics", squares=lambda each: each * 6 // 5)),
         Lie("10^5 clusters", saying("bc3e.Holdings", n_clusters=lambda each: 0 * each + 10**5)),
         Lie("10^9 right decisions", saying("bc3e.Tally", correct=_many, total=_many)),
+        Lie("no right decision", saying("bc3e.Tally", correct=lambda each: 0 * each)),
         Lie("wrong labels of one classifier", rows=_changed("class_0", lambda each: (each + 1) % 3)),
     ),
     "gp": (

@@ -12,7 +12,7 @@ from jaxtyping import Shaped
 from numerics.bc3e.reliability import classifier_of, doubt_of, is_confusion, share_right
 from protocols.bc3e.payloads import Conclude, Holdings, Survey, Tally
 from protocols.bc3e.settings import Settings
-from strategies.bc3e.accuracy import accuracies, add_up, coverage, paired
+from strategies.bc3e.accuracy import accuracies, add_up, contrasts, coverage, paired
 from strategies.bc3e.checks import check_conclusion, check_holdings, check_starts
 from strategies.bc3e.em import EM
 from strategies.bc3e.fitted import EMFit, FittedEnsemble
@@ -90,7 +90,16 @@ class BC3E(FusionStrategy):
         unsure = sum(tally.unsure for tally in tallies[best].values()) / max(held, 1)
         certainty = coverage(tallies[best].values())
         return FittedEnsemble(
-            fits[best], correct, total, len(seeds), withheld, reliability, certainty, unsure, left_out
+            fit=fits[best],
+            correct=correct,
+            total=total,
+            starts=len(seeds),
+            withheld=withheld,
+            reliability=reliability,
+            coverage=certainty,
+            unsure=unsure,
+            left_out=left_out,
+            contrasts=contrasts(tallies[best]),
         )
 
     def _start_seeds(self, layout: Layout, repetition: int) -> list[int]:
@@ -152,10 +161,15 @@ class BC3E(FusionStrategy):
         return outcome.left_out | dict.fromkeys(outcome.fit.left_out, reason)
 
     def notes(self, outcome: FittedEnsemble) -> list[str]:
-        """Return a sentence for every site that withheld labels, and for the one on which the draws hang."""
+        """Return sentences on sites that withheld labels, that are unlike the others, or on which the draws hang."""
         notes = [
             f"{site}: withheld its labels of {n} clusters that too few of its instances are in (min-rows)"
             for site, n in sorted(outcome.withheld.items())
+        ]
+        notes += [
+            f"{site}: {own:.1%} of its decisions are right, and {usual:.1%} of the others': compare its labels and"
+            " known classes with theirs"
+            for site, (own, usual) in outcome.contrasts.items()
         ]
         for site, draws in outcome.fit.deciding.items():
             text = f"the draws of a class hang on {site}: without its sums they are {draws}"

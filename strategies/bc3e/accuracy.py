@@ -10,6 +10,11 @@ from jaxtyping import Float64
 
 from protocols.bc3e.payloads import LEVELS, PredictionTally, Tally
 
+_NOTABLE, _STANDARD_ERRORS = 0.1, 4.0
+"""Difference of two shares of right decisions, and its standard errors, from which a site is named."""
+_ROUNDED = 2.5
+"""Largest error of a number of right decisions that a site rounds to five."""
+
 
 def add_up(tallies: Mapping[str, Tally | PredictionTally]) -> tuple[dict[str, int], dict[str, int]]:
     """Add up the numbers of right decisions, and of decisions with known truth, by method.
@@ -28,6 +33,38 @@ def add_up(tallies: Mapping[str, Tally | PredictionTally]) -> tuple[dict[str, in
             correct[method] += right
             total[method] += of
     return dict(correct), dict(total)
+
+
+def contrasts(tallies: Mapping[str, Tally | PredictionTally]) -> dict[str, tuple[float, float]]:
+    """Return the site of whose decisions another share is right than of the others', and both shares; empty: none.
+
+    The difference is beyond a tenth, beyond four standard errors, and beyond what a site rounds. Of several such sites
+    it is the farthest, since it moves the share of the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> right = {"a": 90, "b": 92, "c": 9}
+    >>> contrasts({site: Tally(("bc3e",), np.array([n]), np.array([100])) for site, n in right.items()})
+    {'c': (0.09, 0.91)}
+    """
+    counts = {}
+    for site, tally in tallies.items():
+        place = tally.methods.index("bc3e")
+        if of := int(tally.total[place]):
+            counts[site] = int(tally.correct[place]), of
+    shares = {}
+    for site, (right, of) in counts.items():
+        others = [each for name, each in counts.items() if name != site]
+        n = sum(total for _, total in others)
+        if len(others) < 2:  # of two sites, nobody knows which one is unlike most
+            continue
+        own, usual = right / of, sum(correct for correct, _ in others) / n
+        error = np.sqrt(max(usual * (1 - usual), 1 / n) * (1 / of + 1 / n))
+        if abs(own - usual) > max(_NOTABLE, _STANDARD_ERRORS * error + _ROUNDED / of):
+            shares[site] = own, usual
+    farthest = sorted(shares, key=lambda site: -abs(shares[site][0] - shares[site][1]))[:1]
+    return {site: shares[site] for site in farthest}
 
 
 def coverage(tallies: Iterable[Tally]) -> Float64[np.ndarray, "levels 3"]:

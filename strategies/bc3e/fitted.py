@@ -91,6 +91,8 @@ class FittedEnsemble:
         Share of the instances that the sites list as unsure, one that several sites hold at each of them.
     left_out : dict[str, str]
         Sites whose holdings are unlike most others', with the reason.
+    contrasts : dict[str, tuple of float]
+        `strategies.bc3e.accuracy.contrasts`.
     """
 
     fit: EMFit
@@ -102,6 +104,7 @@ class FittedEnsemble:
     coverage: Float64[np.ndarray, "levels 3"] = field(default_factory=lambda: np.zeros((0, 3)))
     unsure: float = 0.0
     left_out: dict[str, str] = field(default_factory=dict)
+    contrasts: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def measure(self) -> dict[str, float]:

@@ -103,16 +103,14 @@ class Coreset(FusionStrategy):
         outcome = CoresetOutcome(pool, points, clustering, centers, Fairness.of(settings))
         judged = settings.alone and outcome.fairness.by_group and not self.in_table
         if settings.assignment == "exact":
-            prices = clustering.assignment.prices
             masking, second, other = (
                 Masking(name, self.min_sites) if settings.masked else None for name in ("rows", "far", "alone")
             )
             if settings.refine:
-                outcome, prices = yield from refine_centers(
+                outcome = yield from refine_centers(
                     outcome, settings.refine, settings.min_weight, self.min_sites, (masking, second)
                 )
-            effort = settings.gap, settings.price_rounds
-            assigned = assign_exactly(outcome, prices, *effort, self.min_sites, masking)
+            assigned = assign_exactly(outcome, settings.gap, settings.price_rounds, self.min_sites, masking)
             masses = None
         else:
             masses, other = _masses_by_site(pool, points, index, clustering), None

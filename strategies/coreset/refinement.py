@@ -91,11 +91,11 @@ def refine_centers(
     min_weight: int,
     min_sites: int,
     masking: tuple[Masking | None, Masking | None],
-) -> Conversation[tuple[CoresetOutcome, Float64[np.ndarray, "H k"]]]:
+) -> Conversation[CoresetOutcome]:
     """Move fair and plain centers until they are still, in so many rounds at most.
 
-    Return the outcome with these centers, and prices to start from. With `masking`, one for each set of centers, the
-    center sees sums over sites only. A site that does not answer is left out of all further rounds.
+    Return the outcome with these centers, and with the points' assignment to them. With `masking`, one for each set of
+    centers, the center sees sums over sites only. A site that does not answer is left out of all further rounds.
     """
     everybody, tried = outcome.pool, min(TRIED, (rounds + 1) // 2)
     moves = _Moves(outcome, min_weight, min_sites)
@@ -111,7 +111,7 @@ def refine_centers(
     centers = replace(outcome.centers, fair=moves.in_data(now.fair), plain=moves.in_data(now.plain))
     gone = tuple(site for site in everybody.summaries if site not in pool.summaries)
     outcome = replace(outcome, pool=pool, centers=centers, lost=gone)
-    return replace(outcome, clustering=_reassigned(outcome, everybody, now.prices)), now.prices
+    return replace(outcome, clustering=_reassigned(outcome, everybody, now.prices))
 
 
 def _starts(outcome: CoresetOutcome) -> list[_Centers]:

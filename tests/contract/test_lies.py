@@ -23,6 +23,7 @@ def lie(protocol: str, name: str) -> Lie:
         ("bc3e", "mass = 0", "refused"),
         ("bc3e", "10^9 right decisions", "refused"),
         ("bc3e", "20 % surer of its classes", "note"),
+        ("bc3e", "no right decision", "note"),
         ("bc3e", "10^5 clusters", "left out"),
         ("gp", "mean + 5", "note"),
         ("sec", "outcomes with the sign flipped", "a cluster of its own"),
