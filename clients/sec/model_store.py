@@ -99,7 +99,7 @@ def _save_personal_weights(ask: Predict, site: Site) -> list[str]:
         "learner": [name for name, _ in chosen],
         "weight": np.array([weight for _, weight in chosen]),
     }
-    if "class_places" in site.memory:
+    if site.shard.classes:
         table["power"] = np.full(len(chosen), float(site.memory.get("power", np.ones(()))))
     _write_table(site, "personal.csv", table)
     return [name for name, _ in chosen]

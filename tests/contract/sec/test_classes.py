@@ -151,3 +151,16 @@ def test_a_class_of_one_row_is_learned_wherever_the_row_is(tmp_path: Path, folde
     for place in range(len(NAMES)):
         assert arrays[f"classes_{place}"][0] == 0
         decode_model(arrays[f"model_{place}"], len(arrays[f"classes_{place}"]))
+
+
+def test_learners_without_held_out_rows_predict_by_their_own_weights_and_power(tmp_path: Path) -> None:
+    frames = {name: rows(group, 20, place) for place, (name, group) in enumerate(zip(NAMES, GROUPS, strict=True))}
+    path = run(own_data_config(tmp_path, write_files(tmp_path / "labs", frames)), len(GROUPS))
+    _, arrays = load(path)
+    assert arrays["recommended"].tolist() == ["personal"] * len(NAMES)
+    rows(0, 30, 7).to_csv(tmp_path / "new.csv", index=False)
+    for name in NAMES[:2]:
+        own = pd.read_csv(path / "sites" / name / "personal.csv")
+        assert own["power"].nunique() == 1
+        told = predict_file(path, str(tmp_path / "new.csv"), [f"learner={name}"])
+        assert told.lines[0].startswith("personal: ")
