@@ -39,5 +39,8 @@ def class_places(
     known = set(classes)
     for text in texts:
         if text not in known:
-            raise FusionError(f"the center's {rows} have the class {text!r} of {target!r}, which no site has")
+            raise FusionError(
+                f"the center's {rows} have the class {text!r} of {target!r}, which no site has: leave them out, or name"
+                " the class as the sites do"
+            )
     return places_of(texts, classes)

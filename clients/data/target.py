@@ -70,6 +70,12 @@ def read_target(table: Table, config: Mapping[str, object], tasks: Collection[st
     Target(y=array([41., 52., 63.]), classes=())
     """
     name = setting(config, "target")
+    if not len(table.column(name)):
+        raise DataError(
+            f"{table.source}: no row is left, since {name!r}, or an input, is empty in each: fill it, or leave the site"
+            " out",
+            "too-few-rows",
+        )
     if task_of(table, config, tasks) == "regression":
         or_classes = "classification" in tasks and setting(config, "task") != "regression"
         return Target(_amounts(table, name, or_classes=or_classes), ())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from clients.data import load
 from clients.data.table import DataError, make_table
 from clients.data.target import TASKS, check_targets, read_target, target_lines, task_of
 from protocols.classes import MOST_CLASSES, ClassListError, agree_on_classes
@@ -162,3 +164,15 @@ def test_whole_numbers_that_differ_between_sites_are_no_classes_unless_asked() -
         check_targets(tables, config(task), TASKS)
     texts = {name: table([f"ward {label}" for label in each.columns["y"]]) for name, each in tables.items()}
     check_targets(texts, config(), TASKS)
+
+
+def test_a_site_without_any_outcome_is_named(tmp_path: Path) -> None:
+    """All its rows are left out; what remained ended in an IndexError."""
+    path = tmp_path / "east.csv"
+    path.write_text("x,y\n1,\n2,\n3,\n")
+    for missing in ("drop", "impute"):
+        settings = {**config(), "missing": missing}
+        with pytest.raises(
+            DataError, match=r"east.csv: no row is left, since 'y', or an input, is empty in each: fill"
+        ):
+            read_target(load({**settings, "data": str(path)}), settings, TASKS)
