@@ -14,7 +14,7 @@ from clients.data import Table, load, setting
 from clients.data.persons import person_lines
 from clients.data.table import own_number
 from clients.data.target import target_lines
-from clients.sec.rows import but_last_of_classes, same_order, step_held_out
+from clients.sec.rows import same_order, step_held_out
 from clients.sec.shard import FEWEST_HELD_OUT, allows_row_models, candidates_of, n_held_out, rows_of, sample_rows
 from numerics.sec.left_out import FOLDS
 from numerics.shared.candidates import ROW_MODELS, Candidate
@@ -111,8 +111,7 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
 
 def _held_out(rows: RegressionRows, n_persons: int) -> int:
     """Return the number of rows that a real site holds out with so many persons, or rows."""
-    persons = rows.persons[same_order(len(rows.persons))[:n_persons]]
-    return len(rows.hold_out(but_last_of_classes(rows, persons)).y_test)
+    return len(rows.hold_out(rows.persons[same_order(len(rows.persons))[:n_persons]]).y_test)
 
 
 def _fits(rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping[str, object]) -> list[Work]:

@@ -28,25 +28,12 @@ def learner_rows(site: Site, standardize: str) -> RegressionRows:
     if site.has_private_rows:
         step = step_held_out(site.policy.at_least(FEWEST_HELD_OUT), len(rows.features), site.config)
         if n_test := n_held_out(len(rows.persons), site.config, step):
-            rows = rows.hold_out(but_last_of_classes(rows, rows.persons[same_order(len(rows.persons))[:n_test]]))
+            rows = rows.hold_out(rows.persons[same_order(len(rows.persons))[:n_test]])
     elif site.config.get("protocol") and (n_test := n_held_out(len(rows.persons), site.config)):
         # Drawn from the number of rows, not from their content: runs with other inputs hold out the same rows.
         order = np.random.default_rng([site.seed, site.repetition, rows.n]).permutation(len(rows.persons))
-        rows = rows.hold_out(but_last_of_classes(rows, rows.persons[order[:n_test]]))
+        rows = rows.hold_out(rows.persons[order[:n_test]])
     return rows.standardized() if standardize == "learner" else rows
-
-
-def but_last_of_classes(rows: RegressionRows, persons: Int64[np.ndarray, "held"]) -> Int64[np.ndarray, "held"]:
-    """Return the persons to hold out but one for each class that all others lack: a model knows the classes it learned.
-
-    Of a rare class, all rows may be drawn.
-    """
-    owners = np.arange(rows.n) if rows.person is None else rows.person
-    for place in range(len(rows.classes)):
-        having = owners[rows.y == place]
-        if np.isin(having, persons).all():
-            persons = persons[persons != having[0]]
-    return persons
 
 
 def fit_settings(site: Site, ask: Select) -> dict[str, Any]:

@@ -193,11 +193,11 @@ def _features(tables: Mapping[str, Table], options: Options) -> list[str]:
     first = next(iter(tables.values()))
     if options.features:
         return [name for name in match_columns(first, options.features) if name not in own]
-    names = [name for name in first.columns if name not in own]
     names = [
         name
-        for name in names
-        if all(name in each.columns and holds_numbers(each.columns[name]) for each in tables.values())
+        for name in first.columns
+        if name not in own
+        and all(name in each.columns and holds_numbers(each.columns[name]) for each in tables.values())
     ]
     if not names:
         raise DataError("no column of numbers is at every site: name the columns in features", "missing-column")

@@ -288,7 +288,8 @@ class Moments(Payload, summed=True):
 class Refine(Price, answer=Moments, alike=True):
     """To sites, in every round that moves the centers: as `Price`, with new centers each time.
 
-    The first rounds send two of them, each with one table, as they move two sets of centers; later ones have three.
+    In the first rounds two sets of centers move, and a site gets two such asks of one table each; later it gets one ask
+    of three tables.
 
     Attributes
     ----------

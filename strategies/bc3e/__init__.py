@@ -171,7 +171,7 @@ class BC3E(FusionStrategy):
             " known classes with theirs"
             for site, (own, usual) in outcome.contrasts.items()
         ]
-        for site, draws in outcome.fit.deciding.items():
+        for site, draws in outcome.fit.pivot.items():
             text = f"the draws of a class hang on {site}: without its sums they are {draws}"
             notes.append(
                 f"{text}, as here, where they did not count in this (bc3e.robust)"

@@ -53,18 +53,17 @@ def contrasts(tallies: Mapping[str, Tally | PredictionTally]) -> dict[str, tuple
         place = tally.methods.index("bc3e")
         if of := int(tally.total[place]):
             counts[site] = int(tally.correct[place]), of
+    if len(counts) < 3:  # of two sites, nobody knows which one is unlike most
+        return {}
+    right_of_all, of_all = (sum(each) for each in zip(*counts.values(), strict=True))
     shares = {}
     for site, (right, of) in counts.items():
-        others = [each for name, each in counts.items() if name != site]
-        n = sum(total for _, total in others)
-        if len(others) < 2:  # of two sites, nobody knows which one is unlike most
-            continue
-        own, usual = right / of, sum(correct for correct, _ in others) / n
+        n = of_all - of
+        own, usual = right / of, (right_of_all - right) / n
         error = np.sqrt(max(usual * (1 - usual), 1 / n) * (1 / of + 1 / n))
         if abs(own - usual) > max(_NOTABLE, _STANDARD_ERRORS * error + _ROUNDED / of):
             shares[site] = own, usual
-    farthest = sorted(shares, key=lambda site: -abs(shares[site][0] - shares[site][1]))[:1]
-    return {site: shares[site] for site in farthest}
+    return dict(sorted(shares.items(), key=lambda each: -abs(each[1][0] - each[1][1]))[:1])
 
 
 def coverage(tallies: Iterable[Tally]) -> Float64[np.ndarray, "levels 3"]:

@@ -137,10 +137,11 @@ class EM:
                 site: self.layout.draws(self._gains(*without_site(sums, source)))
                 for site, source in self.statistics.items()
             }
-            deciding = {site: draws for site, draws in without.items() if draws != self.draws}
-            if len(deciding) == 1:  # of several, none decides by itself
-                self.fit.deciding = deciding
-                self.draws = deciding[min(deciding)] if self.settings.robust else self.draws
+            pivot = {site: draws for site, draws in without.items() if draws != self.draws}
+            if len(pivot) == 1:  # of several, none decides by itself
+                self.fit.pivot = pivot
+                if self.settings.robust:
+                    (self.draws,) = pivot.values()
         self.fit.draws = self.draws
         if self.shared:
             self.shared.draws, self.shared.alone = self.draws, False

@@ -41,7 +41,7 @@ class EMFit:
         Sites whose sums contradicted those of the others, and did not count from then on (``bc3e.robust``).
     draws : int
         Draws of theta that an instance's class counts for; 0: classifiers vote.
-    deciding : dict[str, int]
+    pivot : dict[str, int]
         The site without whose sums a class would count for other draws, and these; empty if none or several decide.
     gain : float
         `numerics.bc3e.reliability.mean_gain` of the clusterings; 0 where it decides nothing.
@@ -63,7 +63,7 @@ class EMFit:
     mass: dict[str, dict[str, Int64[np.ndarray, "k k_m"]]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     draws: int = 0
-    deciding: dict[str, int] = field(default_factory=dict)
+    pivot: dict[str, int] = field(default_factory=dict)
     gain: float = 0.0
     instances: int = 0
     labels: dict[str, int] = field(default_factory=dict)

@@ -127,10 +127,10 @@ class Layout:
 
 
 def strangers(holdings: Mapping[str, Holdings], distribution: str, classes: int) -> dict[str, str]:
-    """Return the sites whose holdings are so unlike most others' that the run goes on without them, with the reason.
+    """Return the sites whose holdings are unlike those of most: the run goes on without them, and says the reason.
 
-    One site's mistake or lie would else end the run, or make every site work with tables of a size that only this one
-    wants. Among one or two sites nobody can tell whose holdings are wrong.
+    Else the mistake or lie of one site would end the run, or every site would compute with tables as large as that one
+    says. Of two sites, nobody can tell whose holdings are wrong.
 
     Examples
     --------
@@ -142,20 +142,24 @@ def strangers(holdings: Mapping[str, Holdings], distribution: str, classes: int)
     reasons: dict[str, str] = {}
     if not classes:
         sizes = {site: held.n_classes for site, held in holdings.items() if held.classifiers}
-        usual, beyond = _far_beyond(sizes)
-        for site in beyond:
-            reasons[site] = (
-                f"left out: it has labels of {sizes[site]} classes, most sites of {usual} at most (bc3e.classes)"
-            )
+        usual = _largest_usual(sizes.values())
+        reasons |= {
+            site: f"left out: it has labels of {size} classes, most sites of {usual} at most (bc3e.classes)"
+            for site, size in sizes.items()
+            if size > usual
+        }
     for name in sorted({name for held in holdings.values() for name in held.clusterings}):
         sizes = {
             site: int(held.n_clusters[held.clusterings.index(name)])
             for site, held in holdings.items()
             if name in held.clusterings
         }
-        usual, beyond = _far_beyond(sizes)
-        for site in beyond:
-            reasons[site] = f"left out: {name} has {sizes[site]} clusters there, and {usual} at most at most sites"
+        usual = _largest_usual(sizes.values())
+        reasons |= {
+            site: f"left out: {name} has {size} clusters there, and {usual} at most at most sites"
+            for site, size in sizes.items()
+            if size > usual
+        }
     if distribution == "column":
         sets = {site: np.sort(held.keys).tobytes() for site, held in holdings.items()}
         common, most = Counter(sets.values()).most_common(1)[0]
@@ -165,12 +169,10 @@ def strangers(holdings: Mapping[str, Holdings], distribution: str, classes: int)
     return reasons
 
 
-def _far_beyond(sizes: Mapping[str, int]) -> tuple[int, list[str]]:
-    """Return the largest size of the others, and the sites whose size is far beyond what most have."""
-    limit = max(_MANY, _FAR * statistics.median_low(sizes.values())) if len(sizes) > 2 else LARGEST_TABLE
-    return max((size for size in sizes.values() if size <= limit), default=0), [
-        site for site, size in sizes.items() if size > limit
-    ]
+def _largest_usual(sizes: Collection[int]) -> int:
+    """Return the largest size that is not far beyond what most sites have; of one or two sites, the larger."""
+    limit = max(_MANY, _FAR * statistics.median_low(sizes)) if len(sizes) > 2 else max(sizes, default=0)
+    return max((size for size in sizes if size <= limit), default=0)
 
 
 def agree_layout(

@@ -81,7 +81,7 @@ class Coreset(FusionStrategy):
         pool = PooledCoreset.of(summaries, scaled=how.scaled)
         if settings.robust:
             far = far_sites(pool, FARTHEST)
-            pool = pool.without({site: f"left out by coreset.robust: {how}" for site, how in far.items()})
+            pool = pool.without({site: f"left out by coreset.robust: {why}" for site, why in far.items()})
         pool.check_enough(self.min_sites)
         rng = np.random.default_rng([self.seed + repetition, 3])
 
@@ -178,7 +178,9 @@ class Coreset(FusionStrategy):
     def notes(self, outcome: CoresetOutcome) -> list[str]:
         """Return sentences on the sites and on the quality of the clusters, for users of the result."""
         far = {} if self.settings.robust else far_sites(outcome.pool, NOTABLE)
-        own = [f"{site}: {how}; look at its data (coreset.robust=true leaves it out)" for site, how in far.items()]
+        own = [
+            f"{site}: {reason}; look at its data (coreset.robust=true leaves it out)" for site, reason in far.items()
+        ]
         return own + notes_on(outcome)
 
 

@@ -209,10 +209,8 @@ class _Moves:
     def _moved(self, pool: PooledCoreset, now: _Centers, softness: Sequence[float], answer: Moments) -> _Centers:
         """Return the centers at the means of their rows, as the sums say; those of too few rows stay."""
         bounds, rows = pool.bounds(self.outcome.fairness), now.rows
-        sizes, sums = (
-            answer.whole.sum(axis=1).astype(np.float64),
-            self._about_mean(answer.whole.sum(axis=1), answer.sums),
-        )
+        n_rows = answer.whole.sum(axis=1)
+        sizes, sums = n_rows.astype(np.float64), self._about_mean(n_rows, answer.sums)
         squared = squared_distances(rows.x, now.fair)
         shares = [soft_shares(squared, rows.groups, now.prices, each) for each in softness]
         for own, whole in zip(shares, answer.whole, strict=True):

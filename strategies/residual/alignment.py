@@ -97,8 +97,8 @@ class Alignment:
 def match(sites: Mapping[str, EntityKeys], first: str) -> Alignment:
     """Find the rows of all sites that are the same entity.
 
-    Sites whose rows cannot be matched with those of `first` are left out, if somebody else's can: neither a mistake nor
-    a lie of one site ends the run of the others.
+    A site whose rows cannot be matched with those of `first` is left out, unless no other site remains: neither its
+    mistake nor its lie ends the run of the others.
 
     Parameters
     ----------
@@ -126,44 +126,39 @@ def match(sites: Mapping[str, EntityKeys], first: str) -> Alignment:
     try:
         alignment = _match_all(sites, first)
     except FusionError:
-        fitting, left_out = _without_strangers(sites, first)
-        if not left_out:
+        if not (left_out := _misfits(sites, first)):
             raise
-        return replace(_match_all(fitting, first), left_out=left_out)
-    if alignment.n < _FEWEST_SHARED * sites[first].n:
-        fitting, left_out = _without_strangers(sites, first)
-        if left_out:
-            return replace(_match_all(fitting, first), left_out=left_out)
-    return alignment
+    else:
+        if alignment.n >= _FEWEST_SHARED * sites[first].n or not (left_out := _misfits(sites, first)):
+            return alignment
+    fitting = {site: keys for site, keys in sites.items() if site not in left_out}
+    return replace(_match_all(fitting, first), left_out=left_out)
 
 
 def match_most(sites: Mapping[str, EntityKeys]) -> Alignment:
-    """As `match`, with the first site that more than half of all share many entities with, else the most.
+    """As `match`, in the order of a site that fits more than half of all: the first that knows many common entities.
+
+    Where each such site knows few, the alignment is the one of most entities.
 
     Raises
     ------
     FusionError
-        If there is none.
+        If no site fits more than half of all.
     """
-    candidates, problems = [], []
+    candidates = []
+    problem = FusionError(f"no entity is common to most of {_listed(set(sites))}: is it the same id column everywhere?")
     for first in sites:
         try:
             alignment = match(sites, first)
-        except FusionError as problem:
-            problems.append(problem)
+        except FusionError as error:
+            problem = error
             continue
         if 2 * len(alignment.rows) > len(sites):
             if alignment.n >= _FEWEST_SHARED * sites[first].n:
                 return alignment
             candidates.append(alignment)
     if not candidates:
-        raise (
-            problems[0]
-            if problems
-            else FusionError(
-                f"no entity is common to most of {_listed(set(sites))}: is it the same id column everywhere?"
-            )
-        )
+        raise problem
     return max(candidates, key=lambda alignment: alignment.n)
 
 
@@ -198,14 +193,14 @@ def _match_all(sites: Mapping[str, EntityKeys], first: str) -> Alignment:
     return alignment
 
 
-def _without_strangers(sites: Mapping[str, EntityKeys], first: str) -> tuple[dict[str, EntityKeys], dict[str, str]]:
-    """Return the sites that fit the first one, and the reasons why others do not; all sites if nobody else fits."""
+def _misfits(sites: Mapping[str, EntityKeys], first: str) -> dict[str, str]:
+    """Return the sites that do not fit the first one, with the reason; none if no other site fits it."""
     reasons = {site: why for site, keys in sites.items() if (why := _misfit(keys, sites[first], first))}
-    fitting = {site: keys for site, keys in sites.items() if site not in reasons}
-    if first in fitting and sites[first].kind:
-        reasons |= _strangers(fitting, first)
-        fitting = {site: keys for site, keys in fitting.items() if site not in reasons}
-    return (fitting, reasons) if len(fitting) > 1 and first in fitting else (dict(sites), {})
+    if first in reasons:
+        return {}
+    if sites[first].kind:
+        reasons |= _strangers({site: keys for site, keys in sites.items() if site not in reasons}, first)
+    return reasons if len(reasons) < len(sites) - 1 else {}
 
 
 def _misfit(keys: EntityKeys, own: EntityKeys, first: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -96,3 +98,20 @@ def test_two_infinities_do_not_cancel() -> None:
 def test_mixtures_of_nothing() -> None:
     assert mix(np.zeros((2, 0)), np.zeros((0, 3))).tolist() == [[0, 0, 0]] * 2
     assert mix(np.ones((2, 1)), np.zeros((1, 0))).shape == (2, 0)
+
+
+def test_one_row_of_each_class_is_learned_from() -> None:
+    """Of persons, all rows of one."""
+    x, y = np.zeros((7, 1)), np.array([0.0, 1, 0, 2, 2, 0, 1])
+    rows = RegressionRows(x, y, x[:0], y[:0], ("age",), classes=("a", "b", "c"), person=np.arange(7))
+
+    def held_out(rows: RegressionRows, *persons: int) -> list[int]:
+        owners = rows.hold_out(np.array(persons)).person_test
+        assert owners is not None
+        return sorted(set(owners.tolist()))
+
+    assert held_out(rows, 1, 2, 6) == [2, 6]
+    assert held_out(rows, 0, 4) == [0, 4]
+    assert replace(rows, person=None).hold_out(np.array([1, 2, 6])).y_test.tolist() == [0, 1]
+    assert held_out(replace(rows, person=np.array([0, 0, 1, 2, 2, 3, 4])), 2, 4) == [4]
+    assert held_out(replace(rows, classes=()), 1, 6) == [1, 6]
