@@ -103,7 +103,7 @@ def _problems(of_case: Mapping[str, Row]) -> Iterable[str]:
     reasons = dict.fromkeys(row.problem for row in of_case.values() if row.measurement is None)
     for reason in reasons:
         names = [name for name, row in of_case.items() if row.measurement is None and row.problem == reason]
-        yield f"{', '.join(names)}: *{reason}*.\n"
+        yield f"{'; '.join(names)}: *{reason}*.\n"
 
 
 def _of(rows: Sequence[Row], case: Case, method: Method) -> Row:
