@@ -305,10 +305,11 @@ def chosen_answer(report: Report) -> Answer | None:
 
 def _who(report: Report) -> str:
     """Return the subject of the answer."""
-    silent = len(report.missing.keys() & set(report.sites))
-    sites = counted(len(report.sites), "site")
-    if 0 < silent < len(report.sites):  # the number of those that answered every ask
-        sites = f"{len(report.sites) - silent} of {sites}"
+    complete = len(set(report.sites) - report.missing.keys())  # the sites that answered every ask
+    n_sites = len({*report.sites, *report.missing})
+    sites = counted(n_sites, "site")
+    if 0 < complete < n_sites:
+        sites = f"{complete} of {sites}"
     if any(report.config.get(key) for key in report_of(report.protocol).earlier_keys):
         return f"With the result of an earlier run, {sites}"
     return f"Together, {sites}" if len(report.sites) > 1 else sites
