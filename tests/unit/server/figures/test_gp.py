@@ -23,7 +23,8 @@ FIT: list[dict[str, Any]] = [
 ]
 METRICS: dict[str, float] = {
     "smse": 0.0674, "msll": -1.3502, "rmse": 3.744, "coverage_50": 0.52, "coverage_80": 0.81, "coverage_95": 0.94,
-    "coverage_99": 0.99, "log_likelihood": -0.45, "fit_rounds": 4.0, "n_queries": 60.0, "noise": 0.23,
+    "coverage_99": 0.99, "log_likelihood": -0.45, "fit_rounds": 4.0, "n_queries": 60.0, "n_measured": 60.0,
+    "noise": 0.23,
 }  # fmt: skip
 
 
@@ -177,7 +178,7 @@ def test_of_many_points_a_sample_is_drawn_and_said_to_be() -> None:
     drawn = sample(50_000)
     assert len(drawn) == len(set(drawn.tolist())) == MOST_POINTS
     assert (drawn[0], drawn[-1]) == (0, 49_999)
-    report = make(metrics={**METRICS, "n_queries": 50_000.0})
+    report = make(metrics={**METRICS, "n_queries": 50_000.0, "n_measured": 50_000.0})
     arrays = predicted(N=50_000)
     assert list(draw(report, arrays)) == RUN
     for name in ("predictions", "experts"):
@@ -315,7 +316,7 @@ def test_texts_give_sizes_and_what_was_found() -> None:
     one = make(metrics={"n_queries": 1.0})
     assert "at 1 query point:" in caption(one, "deviations", predicted(outputs=None))
     twice = make(config={"repetitions": 2})
-    assert "60 query points of the first repetition" in caption(twice, "predictions", arrays)
+    assert "60 measured query points of the first repetition" in caption(twice, "predictions", arrays)
     assert "in their 95 % interval, on average over the repetitions" in alt_text(twice, "predictions", arrays)
 
 
