@@ -181,8 +181,8 @@ def test_of_many_points_a_sample_is_drawn_and_said_to_be() -> None:
     report = make(metrics={**METRICS, "n_queries": 50_000.0, "n_measured": 50_000.0})
     arrays = predicted(N=50_000)
     assert list(draw(report, arrays)) == RUN
-    for name in ("predictions", "experts"):
-        assert "50,000 query points, of which 2,000 are drawn" in caption(report, name, arrays)
+    for name, points in (("predictions", "measured query points"), ("experts", "query points")):
+        assert f"50,000 {points} (2,000 of them are drawn)" in caption(report, name, arrays)
     assert "50,000 measured outputs" in caption(report, "calibration", arrays), "all of them count"
     assert "drawn" not in caption(report, "calibration", arrays)
 
