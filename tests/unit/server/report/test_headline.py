@@ -60,7 +60,7 @@ from tests.support.sample_report import make
         ),
         (
             "gp",
-            {"smse": 0.25, "smse_full": 0.2, "n_queries": 10.0, "coverage_95": 0.9},
+            {"smse": 0.25, "smse_full": 0.2, "n_measured": 10.0, "coverage_95": 0.9},
             "predict 10 points with a standardized mean squared error of 0.25 (lower is better), where 0 is exact and"
             " 1 no better than the mean output: 25.0 % more than by one Gaussian process of all rows (0.2; the price of"
             " rows in separate places). Their 95 % intervals hold 90.0 % of the outputs.",
