@@ -44,7 +44,7 @@ _VERDICTS = (
         "A price is the distance to an alternative that is not available in practice: data in one place, clusters"
         " without bounds of fairness, the best of several known in advance.",
     ),
-    (UNCLEAR, "Not significant: the difference is within its error over the repetitions (paired t test, 5 %)."),
+    (UNCLEAR, "Not significant: the difference is within its error over repetitions or rows (paired t test, 5 %)."),
 )
 """First words of a verdict, and their explanation."""
 
