@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 
@@ -83,20 +83,27 @@ def _case(side: Side, case: Case, rows: Sequence[Row]) -> Iterable[str]:
         return
     seeds = max(each.seeds for each in measurements)
     yield f"{case.about}; {seeds} draw{'s' if seeds > 1 else ''}.\n"
-    costs = ["s", "rounds", "from sites", "peak"]
     headings = [_heading(metric) for metric in side.metrics]
-    yield from table_head(["method", "what leaves a site", *headings, *costs])
+    yield from table_head(["method", "what leaves a site", *headings, "s", "rounds", "from sites"])
     best = {metric.name: _best(metric, measurements) for metric in side.metrics}
     for method in side.methods:
         row = of_case[method.name]
-        if row.measurement is None:
-            yield table_row([_name(method), f"*{row.problem}*", *[""] * (len(headings) + len(costs))])
-            continue
-        values = [_marked(metric, row.measurement, best[metric.name]) for metric in side.metrics]
         measured = row.measurement
-        traffic = [f"{measured.rounds:.3g}", format_size(measured.from_sites), format_size(measured.peak)]
+        if measured is None:
+            continue
+        values = [_marked(metric, measured, best[metric.name]) for metric in side.metrics]
+        traffic = [f"{measured.rounds:.3g}", format_size(measured.from_sites)]
         yield table_row([_name(method), method.leaves, *values, format_seconds(measured.seconds), *traffic])
     yield ""
+    yield from _problems(of_case)
+
+
+def _problems(of_case: Mapping[str, Row]) -> Iterable[str]:
+    """Yield a line about the methods without a measurement, by reason."""
+    reasons = dict.fromkeys(row.problem for row in of_case.values() if row.measurement is None)
+    for reason in reasons:
+        names = [name for name, row in of_case.items() if row.measurement is None and row.problem == reason]
+        yield f"{'; '.join(names)}: *{reason}*.\n"
 
 
 def _of(rows: Sequence[Row], case: Case, method: Method) -> Row:

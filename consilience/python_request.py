@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from clients.data.categories import SEPARATORS, Category, can_be_named, categories_text
 from clients.data.column_selection import patterns_text
 from clients.data.in_memory import HeldTables
-from clients.data.preparation import SEPARATORS
 from common.results import PREDICT
 from common.settings import Config, ConfigError, Setting, Settings, as_typed, did_you_mean
 from consilience.python_data import named_data, named_rows, write_tables
@@ -165,7 +165,10 @@ def values_as_text(key: str, value: Any) -> Any:
         return patterns_text(value)
     if key not in SEPARATORS or not isinstance(value, Mapping):
         return value
-    return "; ".join(f"{column}={SEPARATORS[key].join(map(str, each))}" for column, each in value.items())
+    categories = [Category(column, tuple(map(str, each)), key == "ordinal") for column, each in value.items()]
+    if unnamed := [text for each in categories for text in each.values if not can_be_named(text)]:
+        raise ConfigError(f"{key} cannot name {unnamed[0]!r}, which has both kinds of quotes")
+    return categories_text(categories)
 
 
 def _hint(key: str, known: Mapping[str, Setting]) -> str:

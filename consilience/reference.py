@@ -15,6 +15,8 @@ from protocols.wire.payload import Payload
 
 _REGION = re.compile(r"(<!-- begin: (keys|payloads) of (\w+), written by make keys -->\n).*?(<!-- end -->)", re.S)
 _SITES_ONLY = "A site sets these in its own configuration only:"
+_OTHER_SOURCE = re.compile(r", or what the (scenario sets|scenario or the earlier run has|earlier run has)$")
+_DEFAULTS = "The defaults are those of own data; a scenario, or the earlier run that `from` names, may set others."
 
 
 def write(page: str) -> str:
@@ -36,23 +38,22 @@ def key_tables(protocol: str) -> str:
     of_run = [each for key, each in run_keys().items() if key.startswith(f"{protocol}.")]
     common = set(SiteSettings.keys())
     own = [each for key, each in site_keys(protocol).items() if key not in common]
-    parts = ["\n".join(_table(of_run))]
+    parts = [_DEFAULTS, "\n".join(_table(of_run))]
     if own:
         parts += [_SITES_ONLY, "\n".join(_table(own))]
     return "\n\n".join(parts)
 
 
 def payload_table(protocol: str) -> str:
-    """Return the table of a protocol's payloads by name, as Markdown; what a field means is in its class."""
+    """Return the table of a protocol's payloads by name, as Markdown; their fields are in the classes."""
     room = registry.room(protocol, "payloads")
     package = f"protocols.{protocol}."
     declared = {each for each in vars(room).values() if inspect.isclass(each) and each.__module__.startswith(package)}
-    lines = ["| payload | what it is | fields |", "| --- | --- | --- |"]
+    lines = ["| payload | what it is |", "| --- | --- |"]
     for each in sorted((each for each in declared if issubclass(each, Payload)), key=lambda each: each.__name__):
         summary = _one_line(inspect.cleandoc(each.__doc__ or "").split("\n\n")[0])
-        listed = [f"`{name}`" for name in inspect.get_annotations(each)]
-        listed += [f"those of `{base.__name__}`" for base in each.__bases__ if base is not Payload]
-        lines.append(f"| `{each.__name__}` | {summary} | {', '.join(listed) or 'none'} |")
+        if not summary.startswith("Fields of "):  # a base class, which crosses no wire
+            lines.append(f"| `{each.__name__}` | {summary} |")
     return "\n".join(lines)
 
 
@@ -61,7 +62,9 @@ def _table(settings: Iterable[Setting]) -> Iterator[str]:
     for each in settings:
         default = str(each.default).lower() if isinstance(each.default, bool) else str(each.default)
         stated = each.words or default
+        stated = _OTHER_SOURCE.sub("", stated)
         values = each.range.removeprefix("empty (not set), or ").removeprefix("0 (not set), or ")
+        values = values.removeprefix("one of ")
         meaning = re.sub(rf"; (empty|0): {re.escape(each.words)}$", "", each.meaning) if each.words else each.meaning
         yield f"| `{each.key}` | {_cell(stated)} | {_cell(values)} | {_cell(meaning)} |"
 

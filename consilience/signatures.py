@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import consilience
-from clients.data.preparation import SEPARATORS
+from clients.data.categories import SEPARATORS
 from common.settings import Settings
 from protocols import registry
 from protocols.settings import RunSettings, public_name

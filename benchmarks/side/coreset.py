@@ -173,14 +173,12 @@ def package(way: str, data: Split, seed: int) -> Result:
 
 _NOTES = f"""
 Ten clusters of two groups with equal numbers of rows; every cluster is to have equal numbers of both (balance 1).
-Costs are squared distances to the center, per row, of standardized columns. "Cost if fair" is the cost of the
-cheapest exactly balanced assignment of all rows to the method's centers, computed in the same way for every method.
-The other three columns are of the method's own assignment: its cost; the smallest share of a group in a cluster
-relative to its share in all rows (1: fair); and by how many rows the worst cluster is unfair. `fair-kmeans` returns
-centers only; `bico`, of the same authors, makes coresets of {POINTS_PER_GROUP} points of a group. Methods with a
-number of starts have {RESTARTS}. A point of consilience stands for five rows or more, unless the table says single
-rows. Both packages need NumPy below 2, and `bico` is under the GPL: they run in an environment and a process of their
-own, whose seconds and memory are without loading.
+Costs are squared distances to the center, per row, of standardized columns. "Cost if fair" is that of the cheapest
+exactly balanced assignment of all rows to the method's centers. The next three columns are of the method's own
+assignment: its cost; the smallest share of a group in a cluster relative to its share in all rows (1: fair); and by
+how many rows the worst cluster is unfair. `fair-kmeans` returns centers only; `bico`, of the same authors, makes
+coresets of {POINTS_PER_GROUP} points of a group; both run in an environment of their own. Methods with a number of
+starts have {RESTARTS}.
 """
 
 _SUMS = "points of 5 rows or more"

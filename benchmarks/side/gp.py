@@ -141,8 +141,7 @@ _NOTES = (
     "Squared exponential with a length for every input, double precision, standardized rows. `ExactGP` takes"
     f" {STEPS} steps of Adam at 0.1, by Cholesky factors, or with its defaults: by conjugate gradients beyond 800 rows."
     f" `SVGP` has {INDUCING} inducing points and {EPOCHS} epochs in batches of 256, Adam at 0.01. One site alone and"
-    " the product of experts use the project's exact process of a site's own rows, with hyperparameters of its own; the"
-    " metrics of one site alone are the means over the sites."
+    " the product of experts have hyperparameters of each site; the metrics of one site alone are means over the sites."
 )
 
 

@@ -147,13 +147,11 @@ _NOTES = f"""
 All methods but "default settings" fit linear regressions. consilience chooses the number of clusters by the eigengap
 and predicts with the pooled regression of a cluster; with "landmarks" all learners try only the models of some. With
 "default settings" every learner chooses between a random forest and a linear regression, and the members' predictions
-are averaged. Seconds of consilience are those of one process, which prepares the models that all learners try only
-once. `FedAvg` and IFCA (Ghosh et al. 2020, with model averaging) get inputs standardized by all rows, full gradients,
-a step of 1 by the largest curvature of any learner's error, and of {", ".join(map(str, LOCAL_STEPS))} local steps
-those that end within 1 % of the lowest training error in the fewest rounds; the search is not counted. They stop when
-no coefficient moves by a thousandth of the outcome's deviation. `FedAvg` averages by Flower's own code. IFCA has
-{STARTS} random starts, side by side, and needs K, the number of clusters. The bytes of peers are those of their
-numbers, {NUMBER} each; the bytes of consilience are those of whole messages.
+are averaged. `FedAvg` and IFCA (Ghosh et al. 2020, with model averaging, {STARTS} random starts; it needs K, the number
+of clusters) get inputs standardized by all rows, full gradients, a step of 1 by the largest curvature, and of
+{", ".join(map(str, LOCAL_STEPS))} local steps those that need the fewest rounds; the search is not counted. They stop
+when no coefficient moves by a thousandth of the outcome's deviation. The bytes of peers are those of their numbers,
+{NUMBER} each, those of consilience of whole messages.
 """
 
 

@@ -11,9 +11,9 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Float64
 
+from clients.data.categories import MOST_VALUES, REST, Category, can_be_named, categories_of, categories_text
 from clients.data.cells import Cells, example_of, numbers_of, text_of
 from clients.data.column_selection import cell_name, split_patterns
-from clients.data.preparation import MOST_VALUES, REST, Category, categories_of, categories_text
 from clients.data.table import Table, setting
 from common.grouping import list_names
 
@@ -153,7 +153,7 @@ def suggested_categories(tables: list[Table], config: Mapping[str, object]) -> s
         if len(counts) < len(tables) or not any(_is_category(table, name) for table in tables):
             continue
         common = sorted({value for each in counts for value, n in each.items() if n >= _FEWEST_IN_CATEGORY and value})
-        if any(re.search(r"[|;<=]", value) for value in common) or not 1 < len(common) < MOST_VALUES:
+        if not all(map(can_be_named, common)) or not 1 < len(common) < MOST_VALUES:
             continue
         rest = {value for each in counts for value in each if value} - set(common)
         suggestions.append(Category(name, (*common, "*") if rest else tuple(common)))

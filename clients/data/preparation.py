@@ -13,41 +13,16 @@ from fnmatch import fnmatchcase
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
+from clients.data.categories import REST, Category, categories_of, column_of, parts_of
 from clients.data.cells import TRUTH_WORDS, Cells, example_of, numbers_of, text_of
 from clients.data.column_selection import cell_name, holds_numbers, patterns_text, sensitive_columns, split_patterns
 from clients.data.table import GLOB, UNKNOWN, DataError, Table, quote, setting
-
-SEPARATORS = {"categories": "|", "ordinal": "<"}
-"""Separator of a column's values, by key."""
 
 KEYS_OF_NUMBERS = ("missing", "indicators", "categories")
 """Settings of the preparation of columns of numbers, without meaning for labels."""
 KEYS = (*KEYS_OF_NUMBERS, "ordinal")
 """Settings of the preparation."""
 MISSING = ("refuse", "drop", "impute")
-MOST_VALUES = 50
-"""Most values of a category."""
-REST = "*"
-"""Stands for all values of a category that are not named."""
-
-
-@dataclass(frozen=True)
-class Category:
-    """A column of categories, with its values at all sites.
-
-    Attributes
-    ----------
-    column : str
-        Name of the column.
-    values : tuple of str
-        Its values, in order; `REST` last if all other values share a column.
-    ordinal : bool
-        Whether the values become 0, 1, 2, ... in one column, instead of a column each.
-    """
-
-    column: str
-    values: tuple[str, ...]
-    ordinal: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,8 +206,7 @@ def _columns_of(pattern: str, table: Table) -> list[str]:
 
 def _of_columns(text: str, table: Table) -> str:
     """Return the parts of ``categories`` or ``ordinal`` about columns of this table."""
-    parts = [part for part in text.split(";") if _columns_of(part.partition("=")[0].strip(), table)[0] in table.columns]
-    return ";".join(parts)
+    return "; ".join(part for part in parts_of(text) if _columns_of(column_of(part), table)[0] in table.columns)
 
 
 def _read_numbers(table: Table, config: Mapping[str, object], categories: set[str], notes: list[str]) -> Table:
@@ -386,45 +360,6 @@ def _medians(table: Table, columns: Mapping[str, Cells]) -> dict[str, float]:
 
 
 # --- Categories ---------------------------------------------------------------------------------------------------
-
-
-def categories_of(config: Mapping[str, object]) -> list[Category]:
-    """Return the categories that ``categories`` and ``ordinal`` name.
-
-    Raises
-    ------
-    DataError
-        If they cannot be read.
-
-    Examples
-    --------
-    >>> categories_of({"categories": "sex=f|m; ward=a|*", "ordinal": "grade=low<high"})[1]
-    Category(column='ward', values=('a', '*'), ordinal=False)
-    """
-    categories = []
-    for key, separator in SEPARATORS.items():
-        for part in filter(None, map(str.strip, setting(config, key).split(";"))):
-            column, _, text = part.partition("=")
-            values = tuple(map(str.strip, text.split(separator)))
-            if not text or len(set(values)) != len(values) or not all(values) or len(values) > MOST_VALUES:
-                raise DataError(
-                    f"configuration: {key} has {part!r}; write NAME=VALUE{separator}VALUE, each value once, at most"
-                    f" {MOST_VALUES}, columns separated by ;",
-                    "bad-configuration",
-                )
-            categories.append(Category(column.strip(), values, ordinal=key == "ordinal"))
-    return categories
-
-
-def categories_text(categories: Sequence[Category]) -> str:
-    """Return categories as the key ``categories`` has them.
-
-    Examples
-    --------
-    >>> categories_text([Category("sex", ("f", "m")), Category("ward", ("a", "*"))])
-    'sex=f|m; ward=a|*'
-    """
-    return "; ".join(f"{each.column}={'|'.join(each.values)}" for each in categories)
 
 
 def _encoded(table: Table, category: Category, notes: list[str]) -> Table:

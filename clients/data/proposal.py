@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from clients.data.categories import Category, categories_of, categories_text
 from clients.data.cells import numbers_of, text_of
 from clients.data.inspection import misleading, person_column, suggested_categories
-from clients.data.preparation import Category, categories_of, categories_text, prepare
+from clients.data.preparation import prepare
 from clients.data.table import DataError, Table, quote
 
 Tables = Mapping[str, Table]

@@ -120,19 +120,20 @@ def task_of(table: Table, config: Mapping[str, object], tasks: Collection[str]) 
 
 def _are_few(values: Shaped[np.ndarray, "n"]) -> bool:
     """Return whether numbers are whole, with few different values, each twice or more on average."""
-    numbers = np.unique(values[~np.isnan(values)] if values.dtype.kind == "f" else values)
+    known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    numbers = np.unique(known)
     whole = bool(np.isfinite(numbers).all() and (numbers == np.rint(numbers)).all())
-    return whole and 2 <= len(numbers) <= MOST_WHOLE_NUMBERS and 2 * len(numbers) <= len(values)
+    return whole and 2 <= len(numbers) <= MOST_WHOLE_NUMBERS and 2 * len(numbers) <= len(known)
 
 
-def class_labels(table: Table, name: str, *, few: bool = True) -> Shaped[np.ndarray, "n"]:
+def class_labels(table: Table, name: str) -> Shaped[np.ndarray, "n"]:
     """Return the class of each row as text, the same for every type of column.
 
     Raises
     ------
     DataError
-        If a cell is empty, unknown, or a number with decimals; or with `few`, if there are more classes than a run can
-        have, or than half of the rows.
+        If a cell is empty, unknown, or a number with decimals, or if there are more classes than a run can have, or
+        than half of the rows.
 
     Examples
     --------
@@ -141,7 +142,7 @@ def class_labels(table: Table, name: str, *, few: bool = True) -> Shaped[np.ndar
     """
     labels = np.array(class_names(table, name, np.arange(table.n)), object)
     n_classes = len(set(labels.tolist()))
-    if few and (n_classes > MOST_CLASSES or n_classes > max(2, len(labels) // 2)):
+    if n_classes > MOST_CLASSES or n_classes > max(2, len(labels) // 2):
         raise DataError(
             f"{table.source}, column {name!r}: has {n_classes} different values in {len(labels)} rows; classes are"
             f" {MOST_CLASSES} at most, each of two rows on average: name another target",

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Shaped
 
-from clients.data.column_selection import cell_name, holds_numbers, numeric, split_patterns
+from clients.data.column_selection import holds_numbers, numeric, split_patterns
 from clients.data.files import ENDINGS, read_table, site_name
 from clients.data.preparation import complete_rows, prepare_new_rows
 from clients.data.source import load
 from clients.data.table import DataError, Table, setting
-from clients.data.target import class_labels, rows_with_class, task_of
+from clients.data.target import class_labels, class_names, rows_with_class, task_of
 from common.data_places import is_function
 from protocols.center_inputs import unusable_input
 
@@ -57,8 +57,9 @@ def center_queries(
 ) -> dict[str, Shaped[np.ndarray, "t"]]:
     """Return columns of the center's query points by name: those of numbers, and the names of the points.
 
-    The column of ``target`` holds measured outcomes and may be missing; classes are texts, or whole numbers if they
-    look like amounts. Empty cells of other columns are NaN, because the inputs are not known yet.
+    The column of ``target`` holds measured outcomes, and may be missing, or empty at some points or all: NaN, or None
+    among classes. Classes are texts, or whole numbers if they look like amounts. Empty cells of other columns are NaN,
+    because the inputs are not known yet.
 
     Parameters
     ----------
@@ -72,8 +73,8 @@ def center_queries(
     Raises
     ------
     DataError
-        If the file cannot be read or has no row, a column of numbers holds an infinity, or the target is no number in
-        some row.
+        If the file cannot be read or has no row, a column of numbers holds an infinity, or the target is neither empty
+        nor a number in some row.
     """
     source = file or center_source(config, "test")
     if not source:
@@ -82,24 +83,27 @@ def center_queries(
     if not table.n:
         raise DataError(f"{table.source}: has no rows, which are the points to predict at", "too-few-rows")
     target = setting(config, "target")
-    classes = target in table.columns and task_of(table, config, tasks) == "classification"
     columns: dict[str, Shaped[np.ndarray, "t"]] = {
         name: numeric(table, name, allow_missing=True)
         for name, values in table.columns.items()
-        if values.dtype.kind in "iuf" or name == target
-        if not (classes and name == target)
+        if values.dtype.kind in "iuf" and name != target
     }
     if target in table.columns:
-        known = rows_with_class(table, target) if classes else np.flatnonzero(~np.isnan(columns[target]))
-        for row in np.setdiff1d(np.arange(table.n), known)[:1]:
-            hint = "leave the point out, or the column, which is needed to measure errors only"
-            raise DataError(f"{cell_name(table, target, int(row))}: is empty; {hint}", "missing-value")
-    if classes:
-        columns[target] = class_labels(table, target, few=False)
+        columns[target] = _known_outcomes(table, target, task_of(table, config, tasks))
     names = setting(config, "id")
     if names in table.columns:
         columns[names] = table.columns[names].astype(str)
     return columns
+
+
+def _known_outcomes(table: Table, target: str, task: str) -> Shaped[np.ndarray, "t"]:
+    """Return the outcome at each point, NaN where it is not known; classes as text, or None."""
+    if task == "regression":
+        return numeric(table, target, allow_missing=True)
+    known = rows_with_class(table, target)
+    labels = np.full(table.n, None, object)
+    labels[known] = class_names(table, target, known)
+    return labels
 
 
 def check_center_inputs(columns: Mapping[str, Shaped[np.ndarray, "t"]], inputs: Sequence[str], what: str) -> None:

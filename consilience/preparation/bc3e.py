@@ -20,8 +20,8 @@ from jaxtyping import Float64, Int64
 
 from clients.bc3e.shard import label_numbers
 from clients.data import DataError, Table, holds_numbers, match_columns, numeric, split_patterns
+from clients.data.categories import categories_of
 from clients.data.cells import text_of
-from clients.data.preparation import categories_of
 from clients.data.preparation import prepare as in_order
 from clients.data.table import NUMBER
 from common import settings

@@ -164,8 +164,8 @@ class Queries:
     features : tuple of str
         Names of the d inputs.
     y : ndarray or None
-        ``(t,)`` measured outputs, with which predictions are evaluated; the places of classes in `classes`. None if
-        they are unknown.
+        ``(t,)`` measured outputs, with which predictions are evaluated; the places of classes in `classes`; NaN where
+        none was measured. None if all are unknown.
     names : ndarray or None
         ``(t,)`` names of the points; None for their numbers.
     classes : tuple of str
@@ -175,6 +175,8 @@ class Queries:
     --------
     >>> Queries(np.array([[0.5], [1.5]]), ("depth",)).y is None
     True
+    >>> Queries(np.array([[0.5], [1.5]]), ("depth",), np.array([np.nan, 3.0])).measured
+    array([1])
     """
 
     x: Float64[np.ndarray, "t d"]
@@ -182,3 +184,8 @@ class Queries:
     y: Float64[np.ndarray, "t"] | None = None
     names: Shaped[np.ndarray, "t"] | None = None
     classes: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> Int64[np.ndarray, "m"]:
+        """``(m,)`` places of the points with a measured output."""
+        return np.zeros(0, np.int64) if self.y is None else np.flatnonzero(~np.isnan(self.y))

@@ -42,12 +42,12 @@ def warnings(metrics: Mapping[str, float], arrays: Arrays) -> list[str]:
 
     Examples
     --------
-    >>> warnings({"coverage_95": 0.85, "n_queries": 200.0}, {})[0].partition(":")[0]
+    >>> warnings({"coverage_95": 0.85, "n_measured": 200.0}, {})[0].partition(":")[0]
     '95 % intervals hold 85.0 % of the 200 outputs at the query points'
-    >>> warnings({"coverage_95": 0.93, "n_queries": 200.0}, {})
+    >>> warnings({"coverage_95": 0.93, "n_measured": 200.0}, {})
     []
     """
-    share, n = metrics.get("coverage_95"), metrics.get("n_queries", 0.0)
+    share, n = metrics.get("coverage_95"), metrics.get("n_measured", 0.0)
     if share is None or not n or abs(share - _LEVEL) <= _CHANCE * math.sqrt(_LEVEL * (1 - _LEVEL) / n):
         return []
     side = "too narrow" if share < _LEVEL else "too wide"
@@ -103,7 +103,7 @@ REPORT = ProtocolReport(
     answers=(
         Answer(
             "smse",
-            "{who} predict{s} {n_queries} with a standardized mean squared error of {value}, where 0 is exact and 1 no"
+            "{who} predict{s} {n_measured} with a standardized mean squared error of {value}, where 0 is exact and 1 no"
             " better than the mean output",
             {
                 "smse_alone": Rival("by the best site alone", "the best site's own process", "best site"),
@@ -120,7 +120,7 @@ REPORT = ProtocolReport(
         ),
         Answer(
             "log_loss",
-            "{who} predict{s} the classes of {n_queries} with a log loss of {value}",
+            "{who} predict{s} the classes of {n_measured} with a log loss of {value}",
             {
                 "log_loss_alone": Rival("by the best site alone", "the best site's own process", "best site"),
                 "log_loss_full": Rival(
@@ -158,6 +158,7 @@ REPORT = ProtocolReport(
         "noise": Meaning("standard deviation of the noise divided by that of the outputs"),
         "n_experts": Meaning("Gaussian process experts"),
         "n_queries": Meaning("points predicted", counts="point"),
+        "n_measured": Meaning("points with a measured output, over which errors are computed", counts="point"),
         "n_selected": Meaning("experts asked for a point, on average"),
         "best_reduction": higher("mean variance at the points that a measurement at the best one removes", share=True),
         "n_dropped": lower("expected answers of experts that did not come"),

@@ -19,12 +19,9 @@ from numerics.gp.likelihood import theta_bounds
 from numerics.gp.measurements import Queries
 from numerics.gp.moments import share_between
 from numerics.gp.outliers import misleading
-from numerics.shared.classes import places_of
 from numerics.shared.threads import single_threaded
-from protocols.center_inputs import unusable_input
-from protocols.gp.payloads import LARGEST, Inputs, Moments, Rows, Survey
+from protocols.gp.payloads import Inputs, Moments, Rows, Survey
 from protocols.gp.settings import Settings
-from strategies.class_labels import class_places
 from strategies.conversation import Broadcast, Conversation, in_step, no_asks
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
@@ -42,6 +39,7 @@ from strategies.gp.influence import influence_of_answers
 from strategies.gp.model import Model
 from strategies.gp.outcome import GPOutcome
 from strategies.gp.prediction import ExpertAnswers, ask_experts
+from strategies.gp.query_points import own_queries, usable_queries
 from strategies.gp.report import answers_csv, excluded_from, metrics_of, notes_on, paired_difference, table_of
 from strategies.gp.suggestion import reductions, suggestion_note, suggestions_csv
 from strategies.gp.trust import contradictions, distrust_of
@@ -221,36 +219,10 @@ class GP(FusionStrategy):
         """
         columns, draw_queries = self.reference.test, self.reference.queries
         if columns:
-            queries: Queries | None = self._own_queries(registry, columns)
+            queries: Queries | None = own_queries(registry, columns, self.target, self.id_column)
         else:
             queries = draw_queries(repetition) if draw_queries else None
-        if queries is None:
-            return None
-        if queries.y is not None and queries.classes != registry.classes:
-            places = places_of(queries.classes, registry.classes)
-            queries = replace(
-                queries, y=places[queries.y.astype(np.int64)].astype(np.float64), classes=registry.classes
-            )
-        if queries.features != registry.features:
-            raise FusionError(
-                f"the query points have the inputs {', '.join(queries.features)}; the experts have"
-                f" {', '.join(registry.features)}"
-            )
-        if np.abs(registry.units.inputs(queries.x)).max(initial=0.0) > LARGEST:
-            raise FusionError(f"a query point lies beyond {LARGEST:g} standard deviations of an input")
-        return queries
-
-    def _own_queries(self, registry: ExpertRegistry, columns: Mapping[str, Shaped[np.ndarray, "t"]]) -> Queries:
-        """Return the query points of the center's own file."""
-        if wrong := unusable_input(columns, registry.features):
-            raise FusionError(f"the center's file of query points{wrong}")
-        x = np.column_stack([columns[name] for name in registry.features])
-        y = columns.get(self.target)
-        if y is not None and registry.classes:
-            y = class_places(y, registry.classes, self.target, "query points").astype(np.float64)
-        elif y is not None and y.dtype.kind != "f":
-            raise FusionError(f"the center's file of query points has classes in {self.target!r}, the sites amounts")
-        return Queries(x, registry.features, y, columns.get(self.id_column), registry.classes)
+        return None if queries is None else usable_queries(registry, queries)
 
     # -- predictions --------------------------------------------------------------------------------------------------
 
@@ -299,7 +271,9 @@ class GP(FusionStrategy):
         answers = replace(
             answers, features=answers.features[:, :, none].copy(), further=answers.further[:, :, none].copy()
         )
-        sample = Sample.of(predictions, registry.n_outputs) if seed == self.seed else None
+        # Where outputs are measured, the sample is for scores.
+        among = None if queries.y is None else queries.measured
+        sample = Sample.of(predictions, registry.n_outputs, among) if seed == self.seed else None
         return GPOutcome(
             model,
             settings,

@@ -49,19 +49,20 @@ _ROUNDING = 0.005
 
 
 def ask_alone(model: Model, queries: Queries) -> Conversation[Alone]:
-    """Ask every site once how well it would predict the test points alone; without outputs or with few points nobody.
+    """Ask every site once how well it would predict the test points alone; with few measured outputs nobody.
 
     Parameters
     ----------
     model : Model
         Experts and units.
     queries : Queries
-        The test points.
+        The test points, of which those with a measured output count.
     """
-    groups = number_of_groups(len(queries.x), MOST_GROUPS, FEWEST_IN_GROUP)
+    measured = queries.measured
+    groups = number_of_groups(len(measured), MOST_GROUPS, FEWEST_IN_GROUP)
     if queries.y is None or not groups:
         return NOBODY
-    registry, some = model.registry, chosen_points(len(queries.x))
+    registry, some = model.registry, measured[chosen_points(len(measured))]
     points = registry.units.inputs(queries.x[some])
     outputs = queries.y[some] if registry.classes else registry.units.outputs(queries.y[some])
     asks = {

@@ -39,9 +39,9 @@ def refuse_keys_of_amounts(settings: Settings, target: str) -> None:
 def scored_arrays(outcome: GPOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
     """Return confusion matrix and reliability, where the classes at the points are known."""
     places = outcome.class_places
-    if places is None or outcome.fused is None:
+    if places is None or outcome.fused is None or outcome.queries is None:
         return {}
-    probabilities = outcome.class_probabilities
+    probabilities = outcome.class_probabilities[outcome.queries.measured]
     return {
         "confusion": confusion(places, predicted_classes(probabilities), probabilities.shape[1]),
         "reliability": np.stack(reliability(probabilities, places)),

@@ -33,13 +33,30 @@ class Sample:
     predictions: ExpertPredictions
 
     @classmethod
-    def of(cls, predictions: ExpertPredictions, outputs: int = 1) -> Sample:
+    def of(
+        cls, predictions: ExpertPredictions, outputs: int = 1, among: Int64[np.ndarray, "m"] | None = None
+    ) -> Sample:
         """Take as many points as can be combined in a moment, at even steps in their order.
 
-        A point with several outputs, which is as many equal points in a row, is taken with all of them.
+        Parameters
+        ----------
+        predictions : ExpertPredictions
+            Predictions at all points.
+        outputs : int
+            A point with so many outputs, which is as many equal points in a row, is taken with all of them.
+        among : ndarray, optional
+            ``(m,)`` places of the points to take some of; all by default.
+
+        Examples
+        --------
+        >>> predictions = ExpertPredictions(np.zeros((4, 1)), np.zeros((4, 1)), np.ones((4, 1), bool))
+        >>> Sample.of(predictions, 2, np.array([1])).rows
+        array([2, 3])
         """
-        N, K = predictions.mean.shape[0] // outputs, predictions.mean.shape[1]
-        points = np.linspace(0, N - 1, min(N, _MOST_POINTS, max(1, _MOST_PAIRS // max(1, K) ** 2))).astype(np.int64)
+        points = np.arange(len(predictions.mean) // outputs) if among is None else among
+        N, K = len(points), predictions.mean.shape[1]
+        some = np.linspace(0, N - 1, min(N, _MOST_POINTS, max(1, _MOST_PAIRS // max(1, K) ** 2))).astype(np.int64)
+        points = points[some]
         rows = (points[:, np.newaxis] * outputs + np.arange(outputs)).ravel()
         return cls(rows, predictions.at(rows))
 

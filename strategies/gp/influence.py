@@ -40,7 +40,7 @@ def influence_of_answers(outcome: GPOutcome) -> Influence:
     if y is None or not np.isfinite(smse(y, fused.mean)):
         moves = {site: _root_mean_square(each.mean - fused.mean) for site, each in without.items()}
         return Influence(CHANGE, None, moves)
-    measure = "smse" if len(y) == len(outcome.queries.x) else "smse_sample"
+    measure = "smse" if len(y) == len(outcome.queries.measured) else "smse_sample"
     return Influence(measure, smse(y, fused.mean), {site: smse(y, each.mean) for site, each in without.items()})
 
 
@@ -52,7 +52,7 @@ def _influence_on_classes(
         now = outcome.probabilities(fused)
         moves = {site: _root_mean_square(outcome.probabilities(each) - now) for site, each in without.items()}
         return Influence(CHANGE_OF_CLASSES, None, moves)
-    measure = "log_loss" if len(points) == len(outcome.queries.x) else "log_loss_sample"
+    measure = "log_loss" if len(points) == len(outcome.queries.measured) else "log_loss_sample"
     losses = {site: float(outcome.losses(each, points).mean()) for site, each in without.items()}
     return Influence(measure, float(outcome.losses(fused, points).mean()), losses)
 

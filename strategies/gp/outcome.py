@@ -98,20 +98,27 @@ class GPOutcome:
         return self.probabilities(self.fused)
 
     @property
-    def class_places(self) -> Int64[np.ndarray, "N"] | None:
-        """``(N,)`` places of the known classes at the points; None for amounts, or if they are unknown."""
+    def class_places(self) -> Int64[np.ndarray, "m"] | None:
+        """``(m,)`` places of the classes at the measured points; None for amounts, or if no class is known."""
         if not self.model.registry.classes or self.queries is None or self.queries.y is None:
             return None
-        return self.queries.y.astype(np.int64)
+        return np.asarray(self.queries.y[self.queries.measured].astype(np.int64))
 
     def losses(self, fused: FusedPrediction, points: Int64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
-        """Return squared errors, in the common units, or log losses, where some points are predicted so."""
+        """Return squared errors, in the common units, or log losses, where some measured points are predicted so."""
         assert self.queries is not None  # noqa: S101 - the caller has checked it
         assert self.queries.y is not None  # noqa: S101 - the caller has checked it
         y = self.queries.y[points]
         if self.model.registry.classes:
             return log_losses(self.probabilities(fused), y.astype(np.int64))
         return np.asarray(np.square(self.model.registry.units.outputs(y) - fused.mean))
+
+    def fused_at(self, points: Int64[np.ndarray, "n"]) -> FusedPrediction:
+        """Return the predictions of some points, of classes with all their latent functions."""
+        assert self.fused is not None  # noqa: S101 - the caller has checked it
+        outputs = self.model.registry.n_outputs
+        rows = (points[:, np.newaxis] * outputs + np.arange(outputs)).ravel()
+        return FusedPrediction(self.fused.mean[rows], self.fused.variance[rows])
 
     @property
     def mean(self) -> Float64[np.ndarray, "N"]:
@@ -125,8 +132,9 @@ class GPOutcome:
         """By site, the SMSE or log loss of the combined prediction beside its own; empty where nobody was asked."""
         if self.queries is None or self.queries.y is None or self.fused is None:
             return {}
-        some = chosen_points(len(self.queries.y))
-        losses, unit = self.losses(self.fused, np.arange(len(self.queries.y)))[some], 1.0
+        measured = self.queries.measured
+        some = measured[chosen_points(len(measured))]
+        losses, unit = self.losses(self.fused_at(some), some), 1.0
         if not self.model.registry.classes:
             unit = float(np.var(self.model.registry.units.outputs(self.queries.y)[some]))
         return self.alone.differences(losses, unit) if unit > 0 else {}

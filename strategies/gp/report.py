@@ -13,7 +13,7 @@ from common.grouping import list_names
 from numerics.gp.alone import Difference
 from numerics.gp.calibration import EDGES
 from numerics.gp.kernel_registry import kernel_of
-from numerics.gp.measurements import LIMIT, WRONG_LIMIT
+from numerics.gp.measurements import LIMIT, WRONG_LIMIT, Queries
 from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.moments import MOST_INPUT_SPREAD, MOST_SPREAD
 from numerics.shared.classification import as_metrics, classification_scores, predicted_classes
@@ -62,23 +62,25 @@ def metrics_of(outcome: GPOutcome) -> dict[str, float]:
     }
     if outcome.reductions is not None and len(outcome.reductions):
         metrics["best_reduction"] = float(outcome.reductions.max())
-    return metrics if outcome.queries.y is None else metrics | _accuracy(outcome, outcome.queries.y)
+    if outcome.queries.y is None:
+        return metrics
+    return {**metrics, "n_measured": float(len(outcome.queries.measured)), **_accuracy(outcome, outcome.queries)}
 
 
-def _accuracy(outcome: GPOutcome, outputs: Float64[np.ndarray, "N"]) -> dict[str, float]:
+def _accuracy(outcome: GPOutcome, queries: Queries) -> dict[str, float]:
     """Score the predictions of measured outputs, and leave out scores that are not defined."""
-    assert outcome.fused is not None  # noqa: S101 - the caller has checked it
-    best = _best_alone(outcome)
+    assert queries.y is not None  # noqa: S101 - the caller has checked it
+    best, measured = _best_alone(outcome), queries.measured
     if (places := outcome.class_places) is not None:
-        classes = as_metrics(classification_scores(outcome.class_probabilities, places))
+        classes = as_metrics(classification_scores(outcome.class_probabilities[measured], places))
         return classes if best is None else {**classes, "log_loss_alone": best.alone}
-    fused, registry = outcome.fused, outcome.model.registry
+    fused, registry, outputs = outcome.fused_at(measured), outcome.model.registry, queries.y[measured]
     y = registry.units.outputs(outputs)
     # The units are those of the training outputs, which therefore have mean 0 and variance 1 (or 0 if all are equal).
     scores = {
         "smse": smse(y, fused.mean),
         "msll": msll(y, fused.mean, fused.variance, 0.0, 1.0),
-        "rmse": float(np.sqrt(np.mean((outputs - outcome.mean) ** 2))),
+        "rmse": float(np.sqrt(np.mean((outputs - outcome.mean[measured]) ** 2))),
         **{
             f"coverage_{level * 100:.0f}": coverage(y, fused.mean, fused.variance, level, outcome.calibration)
             for level in LEVELS
@@ -230,7 +232,7 @@ def _notes_on_answers(outcome: GPOutcome) -> list[str]:
     answers, registry = outcome.answers, outcome.model.registry
     if answers is None or outcome.fused is None:
         return ["this run had no query points: to predict, start a run with from=RUN and a file of points"]
-    notes = []
+    notes = _note_on_unmeasured(outcome)
     dropped = sorted({registry.site_of[expert] for expert in np.flatnonzero(~answers.available)})
     if outcome.settings.disclosed:
         unwilling = sorted(set(registry.counts) - set(registry.willing("allow-inputs")))
@@ -271,6 +273,15 @@ def _notes_on_answers(outcome: GPOutcome) -> list[str]:
     return notes
 
 
+def _note_on_unmeasured(outcome: GPOutcome) -> list[str]:
+    """Return a note if outputs were measured at some of the query points only."""
+    assert outcome.queries is not None  # noqa: S101 - the caller has checked it
+    n, N = len(outcome.queries.measured), len(outcome.queries.x)
+    if n in (0, N):
+        return []
+    return [f"all {N} points are predicted; errors are measured at the {n} that have an output in the file of points"]
+
+
 def _list(names: Sequence[str]) -> str:
     return list_names(names, _MOST_LISTED)
 
@@ -291,10 +302,11 @@ def answers_csv(outcome: GPOutcome) -> bytes:
     experts = [" ".join(labels[expert] for expert in row if expert >= 0) for row in selected]
     values = _class_columns(outcome) if registry.classes else _amount_columns(outcome)
     columns = {"query": names.tolist(), **values, "experts": experts}
-    if (places := outcome.class_places) is not None:
-        columns["measured"] = [registry.classes[place] for place in places.tolist()]
-    elif queries.y is not None:
-        columns["measured"] = queries.y.tolist()
+    if queries.y is not None:
+        columns["measured"] = [
+            "" if output != output else registry.classes[int(output)] if registry.classes else output
+            for output in queries.y.tolist()
+        ]
     return csv_text(columns).encode()
 
 

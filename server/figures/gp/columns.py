@@ -24,9 +24,18 @@ def sample(n: int) -> Int64[np.ndarray, "m"]:
 
 def points_text(report: Report) -> str:
     """Return how many query points there are, and how many of them are drawn, in words."""
-    n = int(report.metrics.get("n_queries", 0))
-    points = counted(n, "query point") if n else "the query points"
-    cut = f", of which {MOST_POINTS:,} are drawn," if n > MOST_POINTS else ""
+    return _points_text(report, "n_queries", "query point")
+
+
+def measured_text(report: Report) -> str:
+    """Return how many measured query points there are, and how many of them are drawn, in words."""
+    return _points_text(report, "n_measured", "measured query point")
+
+
+def _points_text(report: Report, metric: str, thing: str) -> str:
+    n = int(report.metrics.get(metric, 0))
+    points = counted(n, thing) if n else f"the {thing}s"
+    cut = f" ({MOST_POINTS:,} of them are drawn)" if n > MOST_POINTS else ""
     return f"{points}{cut}{' of the first repetition' if several(report) else ''}"
 
 

@@ -26,7 +26,7 @@ def fewer(report: Report, arrays: Arrays) -> Figure | None:
     caption = sentences(
         "SMSE (1: always the mean of the outputs) and MSLL (nats a point; 0: mean and variance of the training"
         f" outputs) of {of}predictions if only the first K experts of each point's ranking had been asked; less is"
-        f" better: {measured(report, n_experts='expert', n_queries='query point')}",
+        f" better: {measured(report, n_experts='expert', n_measured='measured query point')}",
         f"The aggregation is {rule}, the hyperparameters are the same; of many query points an even sample is taken",
     )
     scores = zip(arrays["tried_K"].tolist(), arrays["tried_smse"], arrays["tried_msll"], strict=True)

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float64
 from numerics.gp.calibration import Calibration
 from server.figures.drawing import BLUE, GREEN, INK, VERMILION, explain, plain, png, png_panels
 from server.figures.figure import Figure
-from server.figures.gp.columns import output_of, points_text, sample
+from server.figures.gp.columns import measured_text, output_of, points_text, sample
 from server.figures.wording import measured, sentences, several
 from server.report.data import Arrays, Report
 from server.report.formatting import counted
@@ -51,7 +51,7 @@ def predictions(report: Report, arrays: Arrays) -> Figure | None:
     elif "outputs" in arrays:
         name, draw, height = "predictions", _draw_predictions, 5.4
         caption = sentences(
-            f"Predicted by measured output (data's unit) at {points}: {sizes}",
+            f"Predicted by measured output (data's unit) at {measured_text(report)}: {sizes}",
             f"Bars are {100 * _BAR_LEVEL:g} % intervals of an observation; on the line the prediction is exact",
         )
     else:
@@ -86,7 +86,7 @@ def calibration(report: Report, arrays: Arrays) -> Figure | None:
     if not len(arrays.get("mean", ())) or "outputs" not in arrays:
         return None
     residuals = standardized(arrays)
-    n = report.metrics.get("n_queries", 0)
+    n = report.metrics.get("n_measured", 0)
     outputs = counted(n, "measured output") if n else "the measured outputs"
     caption = sentences(
         f"Above, the share of {outputs} (%) inside prediction intervals of every level; the gray band holds"
@@ -116,10 +116,10 @@ def calibration_of(report: Report, arrays: Arrays) -> Calibration:
     return Calibration(arrays["residual_counts"] * npae, len(arrays["theta"]))
 
 
-def standardized(arrays: Arrays) -> Float64[np.ndarray, "N"]:
-    """Return each prediction's residual in its standard deviations, which is N(0, 1) if calibrated."""
+def standardized(arrays: Arrays) -> Float64[np.ndarray, "m"]:
+    """Return the residual of each measured output in standard deviations, which is N(0, 1) if calibrated."""
     residuals: Float64[np.ndarray, "N"] = (arrays["outputs"] - arrays["mean"]) / arrays["std"]
-    return residuals
+    return np.asarray(residuals[~np.isnan(residuals)])
 
 
 def observed(
@@ -170,7 +170,8 @@ def _dot(n: int) -> float:
 
 
 def _draw_predictions(axes: Axes, arrays: Arrays, half: Float64[np.ndarray, "N"], output: str) -> None:
-    rows = sample(len(arrays["mean"]))
+    measured_rows = np.flatnonzero(~np.isnan(arrays["outputs"]))
+    rows = measured_rows[sample(len(measured_rows))]
     mean, y, half = arrays["mean"][rows], arrays["outputs"][rows], half[rows]
     inside: Bool[np.ndarray, "m"] = np.abs(y - mean) <= half
     faint = float(np.clip(60 / len(rows), 0.12, 0.6))

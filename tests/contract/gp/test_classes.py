@@ -70,6 +70,22 @@ def test_one_answer_a_class_and_one_question_of_each_kind(found: PredictionRun) 
     assert len(found.said(Losses)) == len(found.said(Sharpen)) == len(found.said(PredictAlone)) == 3
 
 
+@pytest.mark.usefixtures("influence")
+def test_scores_are_those_at_points_with_a_class(found: PredictionRun, tmp_path: Path) -> None:
+    folder, known = Path(str(found.settings["data"])), np.arange(40) % 3 != 1
+    partly = rocks(40, 1).assign(rock=rocks(40, 1)["rock"].where(known))
+    partly.to_csv(tmp_path / "points.csv", index=False)
+    run = predict(own_data_config(tmp_path, folder, **SHORT, gp__queries=str(tmp_path / "points.csv")), 3)
+    np.testing.assert_array_equal(run.arrays["probabilities"], found.arrays["probabilities"])
+    places = [CLASSES.index(each) for each in partly["rock"][known]]
+    losses = -np.log(run.arrays["probabilities"][known, places])
+    assert run.metrics["log_loss"] == pytest.approx(losses.mean())
+    assert run.report.influence["with_all"] == pytest.approx(losses.mean())
+    assert run.metrics["n_measured"] == run.arrays["confusion"].sum() == known.sum()
+    written = pd.read_csv(run.path / "predictions.csv")["measured"]
+    assert written.isna().tolist() == (~known).tolist()
+
+
 def test_the_page_has_reliability_and_confusion(found: PredictionRun) -> None:
     drawn = [each.name for each in figures(found.report, found.arrays)]
     assert drawn[:2] == ["reliability", "confusion"]

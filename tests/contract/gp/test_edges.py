@@ -12,6 +12,8 @@ import pytest
 
 from protocols.gp.payloads import Evaluate, Inputs, Predict, Predictions, Train
 from protocols.gp.settings import Settings
+from server.figures.gp import figures
+from server.report.headline import answer
 from tests.support import reference_gp as reference
 from tests.support.gp_sites import (
     SITES,
@@ -268,6 +270,43 @@ def test_points_without_outputs_are_predicted_and_not_judged(tmp_path: Path, fol
     found = predict(own_data_config(tmp_path / "alone", folder))
     np.testing.assert_array_equal(found.arrays["mean"], judged.arrays["mean"])
     assert not {"smse", "msll", "rmse", "coverage_95"} & set(found.metrics)
+
+
+@pytest.mark.usefixtures("influence")
+def test_errors_are_those_at_points_with_an_output(tmp_path: Path, folder: Path) -> None:
+    """All points are predicted as before; every score is that of a file of the measured points alone."""
+    judged = predict(own_data_config(tmp_path / "judged", folder, **EXACT))
+    known = np.arange(len(points())) % 5 != 2
+    points().assign(**{TARGET: points()[TARGET].where(known)}).to_csv(folder / "_test.csv", index=False)
+    partly = predict(own_data_config(tmp_path / "partly", folder, **EXACT))
+    np.testing.assert_array_equal(partly.arrays["mean"], judged.arrays["mean"])
+    np.testing.assert_array_equal(np.isnan(partly.arrays["outputs"]), ~known)
+    points()[known].to_csv(folder / "_test.csv", index=False)
+    alone = predict(own_data_config(tmp_path / "alone", folder, **EXACT))
+    assert (partly.metrics["n_queries"], partly.metrics["n_measured"]) == (len(known), known.sum())
+    for name in ("smse", "msll", "rmse", "smse_alone", "coverage_50", "coverage_80", "coverage_95", "coverage_99"):
+        assert partly.metrics[name] == pytest.approx(alone.metrics[name], rel=1e-9), name
+    assert partly.report.influence["without"] == pytest.approx(alone.report.influence["without"], rel=1e-9)
+    written = pd.read_csv(partly.path / "predictions.csv")["measured"]
+    np.testing.assert_array_equal(written, partly.arrays["outputs"])
+    assert "predict 16 points" in answer(partly.report)
+    assert any("all 20 points are predicted; errors are measured at the 16" in note for note in partly.report.notes)
+    assert [each.name for each in figures(partly.report, partly.arrays)][:2] == ["predictions", "calibration"]
+
+
+def test_points_with_an_empty_column_of_outputs_are_predicted(tmp_path: Path, folder: Path) -> None:
+    judged = predict(own_data_config(tmp_path / "judged", folder))
+    points().assign(**{TARGET: ""}).to_csv(folder / "_test.csv", index=False)
+    found = predict(own_data_config(tmp_path / "empty", folder))
+    np.testing.assert_array_equal(found.arrays["mean"], judged.arrays["mean"])
+    assert not {"smse", "n_measured", "coverage_95"} & set(found.metrics)
+    assert "outputs" not in found.arrays
+
+
+def test_few_whole_numbers_at_the_points_are_amounts_where_sites_have_amounts(tmp_path: Path, folder: Path) -> None:
+    points().assign(**{TARGET: [300, 301] * 10}).to_csv(folder / "_test.csv", index=False)
+    found = predict(own_data_config(tmp_path, folder))
+    assert found.arrays["outputs"].tolist() == [300.0, 301.0] * 10
 
 
 def test_a_single_point(tmp_path: Path, folder: Path) -> None:

@@ -822,15 +822,29 @@ def test_test_rows_with_empty_cells_are_prepared_as_a_sites_are(tmp_path: Path, 
     assert found["y"].tolist() == [2.0, 4.0, 8.0][: len(x)] if missing == "impute" else [2.0, 8.0]
 
 
-def test_a_point_to_predict_without_an_outcome_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    path = write(tmp_path / "_test.csv", "x,y\n1,2\n2,\n")
-    for task in ("regression", "classification"):
-        config = {"data": str(tmp_path), "target": "y", "missing": "impute", "task": task}
-        assert refusal(lambda config=config: center_queries(config, "", ("regression", "classification"))) == (
-            f"{path}, line 3, column 'y': is empty; leave the point out, or the column, which is needed to measure"
-            " errors only",
-            "missing-value",
-        )
+@pytest.mark.parametrize(
+    ("cells", "outcomes"),
+    [
+        (["2.5", ""], [2.5, None]),
+        (["", "7"], [None, 7.0]),
+        (["", ""], [None, None]),
+        (["well", ""], ["well", None]),
+        (["", "well"], [None, "well"]),
+        (["well", "?"], ["well", None]),
+    ],
+)
+def test_points_to_predict_may_lack_an_outcome(tmp_path: Path, cells: list[str], outcomes: list[object]) -> None:
+    write(tmp_path / "_test.csv", f"x,y\n1,{cells[0]}\n2,{cells[1]}\n")
+    columns = center_queries({"data": str(tmp_path), "target": "y"}, "", ("regression", "classification"))
+    assert columns["x"].tolist() == [1.0, 2.0]
+    assert [None if cell != cell else cell for cell in columns["y"].tolist()] == outcomes
+
+
+def test_a_word_among_amounts_at_points_to_predict_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "_test.csv", "x,y\n1,2\n2,high\n3,4\n4,\n")
+    message, code = refusal(lambda: center_queries({"data": str(tmp_path), "target": "y", "task": "regression"}, ""))
+    assert message.startswith(f"{path}, line 3, column 'y': 'high' is text")
+    assert code == "not-numeric"
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ from tests.support.sample_report import make
         ),
         (
             "gp",
-            {"smse": 0.25, "smse_full": 0.2, "n_queries": 10.0, "coverage_95": 0.9},
+            {"smse": 0.25, "smse_full": 0.2, "n_measured": 10.0, "coverage_95": 0.9},
             "predict 10 points with a standardized mean squared error of 0.25 (lower is better), where 0 is exact and"
             " 1 no better than the mean output: 25.0 % more than by one Gaussian process of all rows (0.2; the price of"
             " rows in separate places). Their 95 % intervals hold 90.0 % of the outputs.",
@@ -77,10 +77,13 @@ def test_the_answer_names_the_main_number_its_direction_and_its_rivals(protocol,
 
 
 def test_the_answer_of_a_single_site_is_of_one():
-    sentence = answer(make(sites=["a"], protocol="sec", metrics={"mse_cluster": 0.1}, published={}))
+    alone = {"sites": ["a"], "missing": {}}
+    sentence = answer(make(**alone, protocol="sec", metrics={"mse_cluster": 0.1}, published={}))
     assert sentence.startswith("1 site, each predicting with its cluster, has a mean")
-    assert answer(make(sites=["a"])).startswith("1 site put 94.2 ± 0.4 % (higher is better) of its instances")
-    assert answer(make(sites=["a"], protocol="residual", metrics={"test_mse": 0.1})).startswith("1 site predicts test")
+    assert answer(make(**alone)).startswith("1 site put 94.2 ± 0.4 % (higher is better) of its instances")
+    assert answer(make(**alone, protocol="residual", metrics={"test_mse": 0.1})).startswith("1 site predicts test")
+    assert answer(make(sites=["a"])).startswith("1 of 2 sites put 94.2"), "the other one never answered"
+    assert answer(make(lost=["b"])).startswith("1 of 2 sites put 94.2"), "the other one ceased to answer"
 
 
 def test_the_answer_of_a_run_that_goes_on_from_another_says_so():
