@@ -31,6 +31,7 @@ from numerics.bc3e.e_step import Contribution, EStepSettings, cold_start, confus
 from numerics.bc3e.ensemble import Ensemble, n_values, present
 from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import one_to_grid
+from numerics.bc3e.m_step import is_alpha
 from numerics.bc3e.reliability import (
     class_evidence,
     class_probabilities,
@@ -142,8 +143,8 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     The E-step is eqs. (5) and (6), and the sums are those of eqs. (7) to (9), of Acharya et al. (2011).
     """
     in_range = 0 <= ask.grid_bits <= MOST_BITS and 0 <= ask.max_sweeps <= MOST_SWEEPS and 0 <= ask.draws <= MOST_DRAWS
-    if not (in_range and ask.smoothing >= 0) or (ask.alone and (ask.step or not ask.draws)):
-        raise SiteFault(Fault.MALFORMED_ASK, "the settings of the E-step are out of range")
+    if not (in_range and ask.smoothing >= 0 and is_alpha(ask.alpha)) or (ask.alone and (ask.step or not ask.draws)):
+        raise SiteFault(Fault.MALFORMED_ASK, "alpha or the settings of the E-step are out of range")
     state = FitState.of(site)
     tables = {name: likelihood_table(beta) for name, beta in zip(ask.clusterings, ask.beta, strict=True)}
     held = held_tables(site.shard, confusion=ask.draws > 0)
@@ -319,7 +320,7 @@ def conclude(ask: Conclude, site: Site) -> Tally:
             Fault.STALE_MEMORY, f"the ask has {ask.gamma.shape[1]} shared instances; the memory has {state.shared.size}"
         )
     check_places(ask.counted, state.shared.size, "counted instances")
-    if len(ask.alpha) not in (0, len(ask.gamma)) or not (ask.alpha > 0).all():
+    if len(ask.alpha) not in (0, len(ask.gamma)) or not is_alpha(ask.alpha):
         raise SiteFault(Fault.MALFORMED_ASK, "alpha of the ask is not one of its classes")
     if not 0 <= ask.doubt < 1:
         raise SiteFault(Fault.MALFORMED_ASK, "the doubt of the ask is no share")

@@ -17,6 +17,7 @@ from numerics.bc3e.e_step import EStepSettings, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble, Labels
 from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import MAX_BITS
+from numerics.bc3e.m_step import is_alpha
 from numerics.bc3e.reliability import (
     class_evidence,
     class_probabilities,
@@ -141,7 +142,7 @@ def _check_parameters(ask: EarlierParameters) -> None:
     k = len(ask.alpha)
     in_range = (
         1 <= k <= MOST_CLASSES
-        and bool((ask.alpha > 0).all())
+        and is_alpha(ask.alpha)
         and len(set(ask.clusterings)) == len(ask.clusterings) == len(ask.beta)
         and all(table.shape[1] >= 1 and (table >= 0).all() for table in ask.beta)
         and all(

@@ -18,6 +18,17 @@ ALPHA_MAX = 1e4
 """The box of alpha: with one class certain everywhere the optimum runs to infinity, with a class never seen to 0."""
 
 
+def is_alpha(alpha: Float64[np.ndarray, "k"]) -> bool:
+    """Return whether alpha lies in its box, but for rounding. Beyond it the sums of the E-step leave their grid.
+
+    Examples
+    --------
+    >>> is_alpha(np.array([1.0, ALPHA_MAX])), is_alpha(np.array([1.0, 1e300]))
+    (True, False)
+    """
+    return bool(((alpha > ALPHA_MIN / 2) & (alpha < 2 * ALPHA_MAX)).all())
+
+
 def maximize_beta(mass: Int64[np.ndarray, "k k_m"], bits: int, smoothing: float = 0.0) -> Float64[np.ndarray, "k k_m"]:
     """Apply eq. (7): rows of beta proportional to the masses plus `smoothing`; a class without mass gets a uniform row.
 

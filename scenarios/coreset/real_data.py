@@ -305,15 +305,16 @@ def _cell(
     if sensitive:
         row["sensitive"] = sensitive
     used = {**config, **row}
+    values = Settings.of(used)
     algorithm = str(used.get("coreset.algorithm") or ALGORITHMS[0])
     labels = {
         "part": part,
         "rows": used["coreset.rows"] or "all",
         "sensitive": " ".join(_sensitive(world, used)),
         "split": split_of(used),
-        "min_weight": Settings.of(used).min_weight,
+        "min_weight": values.min_weight,
         "scale": used.get("coreset.scale") or "variance",
-        "balance": Settings.of(used).balance,
+        "balance": values.balance,
         "algorithm": algorithm,
         "k": used["coreset.k"],
     }

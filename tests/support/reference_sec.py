@@ -79,9 +79,12 @@ def lloyd(points: Float64[np.ndarray, "n d"], k: int, seed: int = 0, starts: int
     best, labels = math.inf, np.zeros(len(points), np.int64)
     for _ in range(starts):
         centers = points[rng.choice(len(points), k, replace=False)]
+        nearest = np.full(len(points), -1)
         for _ in range(50):
             squares = ((points[:, None] - centers) ** 2).sum(axis=2)
-            nearest = squares.argmin(axis=1)
+            before, nearest = nearest, squares.argmin(axis=1)
+            if (nearest == before).all():
+                break
             for c in range(k):
                 if (nearest == c).any():
                     centers[c] = points[nearest == c].mean(axis=0)

@@ -490,6 +490,8 @@ def test_places_that_are_not_there_are_refused(labeled: Context, ask: Any, field
         *(replace(E_STEP, max_sweeps=sweeps, tolerance=0.0) for sweeps in (-1, 2**62)),
         replace(E_STEP, grid_bits=2**31),
         replace(E_STEP, smoothing=-1.0),
+        *(replace(E_STEP, alpha=np.array([1.0, size])) for size in (0.0, 1e-9, 1e300)),
+        *(replace(CONCLUDE, alpha=np.array([1.0, size])) for size in (-1.0, 1e300)),
     ],
     ids=lambda _: "",
 )

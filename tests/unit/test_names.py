@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Iterator
 from symtable import SymbolTable, symtable
 
@@ -70,10 +71,12 @@ class C:
 
 def participles(source: str, name: str) -> list[str]:
     """Names that a module defines and that are no nouns, each with file and line."""
+    if not _NO_NOUNS & set(re.findall(r"[a-z]+", source.lower())):
+        return []
     names = {
         (node.lineno, node.id if isinstance(node, ast.Name) else node.arg if isinstance(node, ast.arg) else node.name)
         for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.arg | ast.FunctionDef | ast.ClassDef)
+        if isinstance(node, (ast.arg, ast.FunctionDef, ast.ClassDef))
         or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
     }
     return [f"{name}:{line}: {each} is no noun" for line, each in sorted(names) if each.strip("_").lower() in _NO_NOUNS]

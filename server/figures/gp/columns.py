@@ -35,7 +35,7 @@ def measured_text(report: Report) -> str:
 def _points_text(report: Report, metric: str, thing: str) -> str:
     n = int(report.metrics.get(metric, 0))
     points = counted(n, thing) if n else f"the {thing}s"
-    cut = f", of which {MOST_POINTS:,} are drawn," if n > MOST_POINTS else ""
+    cut = f" ({MOST_POINTS:,} of them are drawn)" if n > MOST_POINTS else ""
     return f"{points}{cut}{' of the first repetition' if several(report) else ''}"
 
 

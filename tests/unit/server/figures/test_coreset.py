@@ -18,7 +18,7 @@ from strategies.coreset.fairness import Fairness
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
 from strategies.coreset.price_of_fairness import price_over_k
-from tests.support.figure_checks import alt_text, assert_drawn, caption, draw, figure_names, height, pixels
+from tests.support.figure_checks import alt_text, assert_drawn, caption, contents, draw, figure_names
 
 ALGORITHMS = ("fair-kmeans++", "reassigned-cklv", "cklv")
 RUN = ["clusters", "balance"]
@@ -72,7 +72,7 @@ def test_a_profile_shows_the_column_that_is_farthest_from_all_rows() -> None:
     assert "x2 in cluster 1: its mean is 6, 3 standard deviations above" in alt_text(report, "profile", profiled())
     lower = profiled(profile_mean=np.array([[0.0, 0.0, -6.0], [0.0, 0.0, 1.0], [0.0] * 3]))
     assert "3 standard deviations below" in alt_text(report, "profile", lower)
-    assert pixels(report, "profile", lower) != pixels(report, "profile", profiled())
+    assert contents(report, "profile", lower) != contents(report, "profile", profiled())
     wide = clustered(k=40, d=20, n=400)
     wide |= {"profile_mean": wide["centers"], "profile_spread": np.ones((40, 20))}
     said = caption(report, "profile", wide)
@@ -138,7 +138,7 @@ def test_a_run_shows_its_points_and_the_groups_of_its_clusters() -> None:
 @pytest.mark.slow
 def test_every_shape_can_be_drawn(arrays: dict[str, np.ndarray], changed: list[str]) -> None:
     assert figure_names(make(), arrays) == RUN
-    assert all(pixels(make(), name, arrays) for name in changed)
+    assert all(contents(make(), name, arrays) for name in changed)
 
 
 @pytest.mark.slow
@@ -190,7 +190,7 @@ def test_what_is_drawn_depends_on_the_weights_groups_and_clusters() -> None:
         "scale": np.array([1.0, 2.0, 30.0]),
     }
     changed_arrays = [clustered(), *(clustered(**{name: value}) for name, value in changed.items())]
-    assert len({pixels(make(), "clusters", arrays) for arrays in changed_arrays}) == 6
+    assert len({contents(make(), "clusters", arrays) for arrays in changed_arrays}) == 6
 
 
 # -- shares of groups ------------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def test_of_many_clusters_those_farthest_from_all_rows_are_shown() -> None:
 def test_an_unfair_cluster_and_the_allowed_band_are_seen() -> None:
     unfair = np.array([[300, 0], [200, 100], [100, 200]])
     images = {
-        pixels(make(), "balance", clustered(counts=counts, balance=np.array(alpha)))
+        contents(make(), "balance", clustered(counts=counts, balance=np.array(alpha)))
         for counts in (clustered()["counts"], unfair)
         for alpha in (1.0, 0.8)
     }
@@ -250,8 +250,8 @@ def test_an_unfair_cluster_and_the_allowed_band_are_seen() -> None:
 
 @pytest.mark.slow
 def test_a_row_of_panels_for_every_three_groups() -> None:
-    three, eight = (pixels(make(), "balance", clustered(H=H, n=200)) for H in (3, 12))
-    assert height(eight) == pytest.approx(3 * height(three), abs=3)
+    three, eight = (contents(make(), "balance", clustered(H=H, n=200)) for H in (3, 12))
+    assert eight.height == pytest.approx(3 * three.height, abs=3)
 
 
 # -- a table ----------------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def test_scaled_and_unscaled_columns_have_a_panel_each() -> None:
     rows = [{"part": each.pop("part"), "scale": each.pop("scale"), **each} for each in rows]
     assert_drawn(*table(rows), ["quality", "fairlet_share"])
     (report, arrays), (other, _) = table(rows), table(quality())
-    assert pixels(report, "quality", arrays) != pixels(other, "quality", arrays)
+    assert contents(report, "quality", arrays) != contents(other, "quality", arrays)
     assert "scale none, cklv: 1 (k 2) to 1 (k 60)" in alt_text(table(rows)[0], "quality")
 
 
@@ -363,7 +363,7 @@ def test_the_price_over_k_is_drawn_beside_the_runs_own() -> None:
     np.testing.assert_allclose(prices(arrays), [37.5, 50, 12.5])
     report = make(metrics={"price_of_fairness": 0.4})
     assert_drawn(report, arrays, [*RUN, "price"])
-    assert pixels(report, "price", arrays) != pixels(make(), "price", arrays)
+    assert contents(report, "price", arrays) != contents(make(), "price", arrays)
     assert alt_text(report, "price", arrays) == (
         "Price of fairness by number of clusters: 37.5 % at 2, 50 % at 3, 12.5 % at 6. This run paid 40 % on all rows."
     )

@@ -14,7 +14,7 @@ from server.figures.gp.experts import Plane
 from server.figures.gp.model import lengths_of
 from server.figures.gp.predictions import observed, standardized
 from server.report.data import Report
-from tests.support.figure_checks import alt_text, assert_drawn, caption, draw, figure_names, pixels
+from tests.support.figure_checks import alt_text, assert_drawn, caption, contents, draw, figure_names
 
 RUN = ["predictions", "calibration", "experts", "fit", "inputs"]
 FIT: list[dict[str, Any]] = [
@@ -155,7 +155,7 @@ def test_without_query_points_what_was_learned_is_shown() -> None:
 @pytest.mark.slow
 def test_every_shape_can_be_drawn(arrays: dict[str, np.ndarray], changed: list[str]) -> None:
     assert figure_names(make(), arrays) == RUN
-    assert all(pixels(make(), name, arrays) for name in changed)
+    assert all(contents(make(), name, arrays) for name in changed)
 
 
 @pytest.mark.slow
@@ -169,7 +169,7 @@ def test_every_shape_can_be_drawn(arrays: dict[str, np.ndarray], changed: list[s
 )
 def test_every_shape_of_one_input_can_be_drawn(arrays: dict[str, np.ndarray], changed: list[str]) -> None:
     assert figure_names(make(), arrays) == ["curve", "calibration", "reach", "fit"]
-    assert all(pixels(make(), name, arrays) for name in changed)
+    assert all(contents(make(), name, arrays) for name in changed)
 
 
 @pytest.mark.slow
@@ -181,8 +181,8 @@ def test_of_many_points_a_sample_is_drawn_and_said_to_be() -> None:
     report = make(metrics={**METRICS, "n_queries": 50_000.0, "n_measured": 50_000.0})
     arrays = predicted(N=50_000)
     assert list(draw(report, arrays)) == RUN
-    for name in ("predictions", "experts"):
-        assert "50,000 query points, of which 2,000 are drawn" in caption(report, name, arrays)
+    for name, points in (("predictions", "measured query points"), ("experts", "query points")):
+        assert f"50,000 {points} (2,000 of them are drawn)" in caption(report, name, arrays)
     assert "50,000 measured outputs" in caption(report, "calibration", arrays), "all of them count"
     assert "drawn" not in caption(report, "calibration", arrays)
 
@@ -197,7 +197,7 @@ def test_what_is_drawn_of_the_experts_depends_on_their_rows_and_on_who_was_chose
     }
     report = make(convergence=[])
     changed = [base, *({**base, name: value} for name, value in changes.items())]
-    images = {pixels(report, "experts", arrays) for arrays in changed}
+    images = {contents(report, "experts", arrays) for arrays in changed}
     assert len(images) == 4
     later = np.column_stack([base["selected"][:, 0], np.zeros((60, 1), int)])
     assert draw(report, {**base, "selected": later}) == draw(report, base)
@@ -243,7 +243,7 @@ def test_a_calibrated_run_looks_otherwise_than_one_too_sure_of_itself() -> None:
     base = only(predicted(), "mean", "std", "queries", "outputs", "theta", "residual_counts")
     report = make(convergence=[])
     sure = {**base, "std": base["std"] / 3}
-    assert pixels(report, "calibration", base) != pixels(report, "calibration", sure)
+    assert contents(report, "calibration", base) != contents(report, "calibration", sure)
 
 
 def test_lengths_are_those_of_every_kernel_that_has_some() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from server.report.data import Report
-from tests.support.figure_checks import alt_text, assert_drawn, caption, draw, figure_names, height, pixels
+from tests.support.figure_checks import Contents, alt_text, assert_drawn, caption, contents, draw, figure_names
 
 RUN = ["curves", "power", "coefficients"]
 ALGORITHMS = ("average", "meta-linear", "sip", "greedy", "parallel p=1")
@@ -84,14 +84,14 @@ def test_a_run_of_one_iteration_or_none_has_no_curves() -> None:
 def test_rows_that_there_are_none_of_have_no_curve() -> None:
     none, unknown = np.zeros(0), np.full(20, np.nan)
     report = make(metrics={"iterations": 20.0})
-    images = [pixels(report, "curves", learned(curve_validation=curve, curve_test=curve)) for curve in (none, unknown)]
+    images = [contents(report, "curves", learned(curve_validation=each, curve_test=each)) for each in (none, unknown)]
     assert images[0] == images[1]
 
 
 @pytest.mark.slow
 def test_the_chosen_iterate_is_marked() -> None:
-    def drawn(chosen: float, **arrays: Any) -> bytes:
-        return pixels(make(metrics={"iterations": chosen}), "curves", learned(**arrays))
+    def drawn(chosen: float, **arrays: Any) -> Contents:
+        return contents(make(metrics={"iterations": chosen}), "curves", learned(**arrays))
 
     third, last = drawn(3), drawn(21)
     assert len({drawn(0), third, drawn(4), last}) == 4
@@ -115,9 +115,9 @@ def test_the_largest_powers_are_named(n_agents: int) -> None:
     arrays = learned(n_agents=n_agents)
     if n_agents == 40:
         assert_drawn(make(), arrays, RUN)
-    power = pixels(make(), "power", arrays)
+    power = contents(make(), "power", arrays)
     arrays["agents"][0] = "another"  # the one with the least power
-    assert (pixels(make(), "power", arrays) == power) == (n_agents > 8)
+    assert (contents(make(), "power", arrays) == power) == (n_agents > 8)
 
 
 def test_no_power_at_all_is_no_obstacle() -> None:
@@ -145,7 +145,7 @@ def test_relevant_agents_are_told_from_the_others_where_the_scenario_knows_them(
 @pytest.mark.slow
 def test_coefficients_are_drawn_where_they_differ() -> None:
     alike, weighted = learned(), learned(beta=np.array([0.5, -0.2, 0.0, 1.0, 2.0]))
-    assert pixels(make(), "coefficients", alike) != pixels(make(), "coefficients", weighted)
+    assert contents(make(), "coefficients", alike) != contents(make(), "coefficients", weighted)
     assert_drawn(make(), weighted, RUN)
     report = make(metrics={"iterations": 19.0, "n_agents": 5.0})
     assert alt_text(report, "coefficients", weighted).startswith(
@@ -166,7 +166,7 @@ def test_a_table_of_algorithms_is_bars() -> None:
     changed.append(table(algorithms(), cells_mse_centralized=np.full((5, 2), 0.03)))
     images = {draw(*each)["errors"] for each in (table(algorithms()), *changed)}
     assert len(images) == 5
-    assert len({height(image) for image in images}) <= 2  # of legends
+    assert len({image.height for image in images}) <= 2  # of legends
 
 
 @pytest.mark.slow
@@ -251,12 +251,12 @@ def cells(n_cells: int, lengths: tuple[int, ...] = (20, 15), floor: float = 0.05
 
 @pytest.mark.slow
 def test_rows_with_curves_have_a_panel_each() -> None:
-    def drawn(report: Report, arrays: dict[str, np.ndarray]) -> bytes:
-        return pixels(report, "curves", arrays)
+    def drawn(report: Report, arrays: dict[str, np.ndarray]) -> Contents:
+        return contents(report, "curves", arrays)
 
     four = drawn(*table(algorithms()[:4], cells_curve_test=cells(4)))
     five = drawn(*table(algorithms(), cells_curve_test=cells(5)))
-    assert height(four) == height(five), "two panels abreast, and none for a single iteration"
+    assert four.height == five.height, "two panels abreast, and none for a single iteration"
     both = table(algorithms(), cells_curve_test=cells(5), cells_curve_train=cells(5, floor=0.01))
     assert drawn(*both) != five
 
@@ -266,7 +266,7 @@ def test_a_mean_curve_ends_with_the_shortest_repetition() -> None:
     cut = cells(5)
     cut[:, 0, 15:] = 99.0
     reports = [table(algorithms(), cells_curve_test=each) for each in (cells(5), cut)]
-    assert len({pixels(report, "curves", arrays) for report, arrays in reports}) == 1
+    assert len({contents(report, "curves", arrays) for report, arrays in reports}) == 1
 
 
 def test_many_rows_are_cut_short() -> None:
@@ -274,7 +274,7 @@ def test_many_rows_are_cut_short() -> None:
     report, arrays = table(rows, cells_curve_test=cells(40))
     drawn = draw(report, arrays)
     assert list(drawn) == ["errors", "curves"]
-    assert height(drawn["curves"]) < 2000
+    assert drawn["curves"].height < 2000
     assert "way-11" in alt_text(report, "errors")
     assert "and 28 rows more" in alt_text(report, "curves", arrays)
 
