@@ -58,7 +58,8 @@ REPORT = ProtocolReport(
     answers=(
         Answer(
             "cost_left_out",
-            "{who} put {n_assigned} into fair clusters at a cost of {cost}. A row that had no part in them costs {value}",
+            "{who} put {n_assigned} into fair clusters at a cost of {cost}. A row that had no part in them costs"
+            " {value}",
             {
                 "cost_alone": Rival(
                     "by each site alone",
