@@ -1,8 +1,9 @@
 """Several answers an expert beside one: ``python -m benchmarks.answers``.
 
 Drawn worlds and real ones, split among M experts by k-means or at random; experts, gate and hyperparameters as in
-`benchmarks.intervals`, half of the experts a point. The data are those of the scenarios, in the directory
-`CONSILIENCE_DATA`; a world without its data is left out.
+`benchmarks.expert_worlds`, half of the experts a point. The data are those of the scenarios, in the directory
+`CONSILIENCE_DATA`; a world without its data is left out. With ``--gap`` it measures instead, where all experts answer,
+what the distance to one process of all rows is made of.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
-from benchmarks.intervals import World, chosen_by_gate, predictions_of, theta_of, world_from, world_of
+from benchmarks.expert_worlds import World, chosen_by_gate, predictions_of, theta_of, world_from, world_of
 from benchmarks.tables import table_head, table_row
-from numerics.gp.aggregation import aggregate
+from numerics.gp.aggregation import ExpertPredictions, aggregate
+from numerics.gp.covariances import covariances
+from numerics.gp.expert import Expert
 from numerics.gp.joint_answers import sizes
+from numerics.gp.likelihood import fit_one
 from numerics.gp.metrics import msll, smse
 from numerics.gp.radial_kernels import SquaredExponential
 from scenarios.gp.common import PooledRows
@@ -97,12 +101,84 @@ def scores(world: World, seed: int, experts: int = 0) -> dict[int, tuple[float, 
     return found
 
 
+GAP_WORLDS: Sequence[tuple[str, int, str, int]] = (
+    ("concrete", 5, "random", 0),
+    ("concrete", 10, "random", 0),
+    ("concrete", 10, "kmeans", 0),
+    ("airfoil", 5, "random", 0),
+    ("airfoil", 10, "random", 0),
+    ("airfoil", 5, "kmeans", 0),
+    ("Friedman 1", 10, "random", 0),
+    ("pumadyn", 5, "random", 2000),
+)
+"""Worlds: data, number of experts, how rows are dealt, and most rows (0: all)."""
+_GAP_ANSWERS = (9, 17, 33)
+
+
+def gap(world: World, seed: int) -> dict[str, tuple[float, float]]:
+    """Return SMSE and MSLL of all rows in one place and of experts who all answer, by what differs.
+
+    Hyperparameters are those of the experts' common search, or of one process of all rows; the experts' answers are
+    combined by exact covariances, or by so many answers each, exact or rounded as those of real sites.
+    """
+    kernel, M = SquaredExponential(world.test[0].shape[1]), len(world.experts)
+    x, y = (np.concatenate(parts) for parts in zip(*world.experts, strict=True))
+    points, outputs = world.test
+    common, pooled = theta_of(kernel, world.experts, seed), fit_one(kernel, x, y)
+    order = chosen_by_gate(world, kernel, common, M)
+
+    def score(mean: Float64[np.ndarray, "t"], variance: Float64[np.ndarray, "t"]) -> tuple[float, float]:
+        return smse(outputs, mean), msll(outputs, mean, variance, 0.0, 1.0)
+
+    def in_one_place(theta: Float64[np.ndarray, "p"]) -> tuple[float, float]:
+        mean, explained = Expert(kernel, theta, x, y).predict(points)
+        return score(mean, kernel.diagonal(theta[:-1], points) - explained + np.exp(2 * theta[-1]))
+
+    def apart(theta: Float64[np.ndarray, "p"], predictions: ExpertPredictions) -> tuple[float, float]:
+        fused = aggregate("npae", predictions, kernel.diagonal(theta[:-1], points), float(np.exp(2 * theta[-1])))
+        return score(fused.mean, fused.variance)
+
+    one = predictions_of(world, kernel, common, order, 1)
+    exact = covariances(kernel, common, [own for own, _ in world.experts], points, order)
+    return {
+        "one process": in_one_place(pooled),
+        "common theta": in_one_place(common),
+        "exact covariances": apart(common, ExpertPredictions(one.mean, one.explained, one.available, covariance=exact)),
+        "1 answer": apart(common, one),
+        **{f"{n} answers": apart(common, predictions_of(world, kernel, common, order, n)) for n in _GAP_ANSWERS},
+        "9, rounded": apart(common, predictions_of(world, kernel, common, order, 9, real=True)),
+        "9, theta of all rows": apart(pooled, predictions_of(world, kernel, pooled, order, 9)),
+    }
+
+
+def _print_gap(draws: int, only: Sequence[str]) -> None:
+    head = False
+    for name, M, split, most in GAP_WORLDS:
+        if only and name not in only:
+            continue
+        each = []
+        for seed in range(draws):
+            world = draw_world(DRAWN[name], M, split, seed) if name in DRAWN else world_of(name, seed, M, split)
+            size = most // M or None
+            each.append(gap(world._replace(experts=[(x[:size], y[:size]) for x, y in world.experts]), seed))
+        if not head:
+            print("\n".join(table_head(["data", "M", "split", *each[0]])), flush=True)
+            head = True
+        means = {way: np.mean([found[way] for found in each], axis=0) for way in each[0]}
+        cells = [f"{error:.4f} / {loss:.3f}" for error, loss in means.values()]
+        print(table_row([name, str(M), split, *cells]), flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print a line for every world."""
     parser: Any = argparse.ArgumentParser(prog="python -m benchmarks.answers", description=__doc__.partition("\n")[0])
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--only", nargs="+", default=())
+    parser.add_argument("--gap", action="store_true", help="what the distance to one process of all rows is made of")
     options = parser.parse_args(arguments)
+    if options.gap:
+        _print_gap(options.draws, options.only)
+        return
     columns = [f"{name}, {answers}" for name in ("SMSE", "MSLL", "bytes") for answers in ANSWERS]
     print("\n".join(table_head(["data", "M", "K", "split", "rows an expert", *columns])), flush=True)
     for name, M, K, split in WORLDS:

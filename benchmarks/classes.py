@@ -102,7 +102,7 @@ def _places(column: pd.Series[Any]) -> Int64[np.ndarray, "n"]:
 
 
 def draw(world: World, seed: int) -> tuple[list[RegressionRows], Float64[np.ndarray, "t p"], Int64[np.ndarray, "t"]]:
-    """Deal out the rows; a fifth of each site's is held out for its own recommendation."""
+    """Deal out the rows, of which each site holds a fifth out for its own recommendation."""
     order = np.random.default_rng(seed).permutation(len(world.y))
     shards = []
     names = tuple(f"x{place}" for place in range(world.x.shape[1]))
@@ -110,11 +110,9 @@ def draw(world: World, seed: int) -> tuple[list[RegressionRows], Float64[np.ndar
         own = order[site * world.rows : (site + 1) * world.rows]
         y = world.y[own]
         y = world.y.max() - y if world.swapped and site % 2 == 1 else y
-        held = len(own) // 5
         classes, places = np.unique(y, return_inverse=True)
-        x, outcomes = world.x[own], places.astype(np.float64)
-        labels = tuple(str(each) for each in classes)
-        shards.append(RegressionRows(x[held:], outcomes[held:], x[:held], outcomes[:held], names, labels))
+        x, labels = world.x[own], tuple(str(each) for each in classes)
+        shards.append(RegressionRows(x, places.astype(np.float64), x[:0], np.zeros(0), names, labels))
     test = order[world.sites * world.rows :][:_MOST_TEST_ROWS]
     return shards, world.x[test], world.y[test]
 
@@ -168,7 +166,7 @@ def measure(world: World, seed: int, settings: Mapping[str, Any]) -> tuple[dict[
         kept[site.name] = dict(zip([*senders_of(site), ""], weights, strict=True)), float(site.memory["power"])
 
     with patch("clients.sec.handlers.save_result", keep):
-        run = run_protocol("sec", shards, seed, settings)
+        run = run_protocol("sec", shards, seed, {"protocol": "sec", **settings})  # as own data are held out
     learners, labels = run.outcome.learners, run.outcome.clusters.labels
     judged = [place for place in range(len(shards)) if not world.swapped or place % 2 == 0]
     ways: dict[str, list[np.ndarray]] = {}

@@ -34,6 +34,8 @@ class World:
         Methods that the learners choose among.
     landmarks : bool
         Whether they try only the models of landmarks.
+    held_out : int
+        How many of each learner's training rows, the last ones, it holds out. Models are fitted to these, too.
     """
 
     rows: Sequence[RegressionRows]
@@ -41,6 +43,7 @@ class World:
     truth: Sequence[int]
     candidates: str = "lr"
     landmarks: bool = False
+    held_out: int = 0
 
 
 def draw(

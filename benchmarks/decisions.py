@@ -59,7 +59,8 @@ class Trial:
     left_out : list of ndarray
         By learner, what it predicts of its own rows when they are left out.
     known, new : list of ndarray
-        By learner, ``(L, n)`` predictions of its rows by every model, and ``(L, t)`` of new rows.
+        By learner, ``(L, n)`` predictions of its rows by every model, those held out included, and ``(L, t)`` of new
+        rows.
     """
 
     world: World
@@ -112,12 +113,13 @@ class Trial:
         """Return every learner's own weights, which start from those of its cluster."""
         shares = np.zeros(self.losses.shape)
         for place, (known, left_out, own) in enumerate(zip(self.known, self.left_out, self.world.rows, strict=True)):
-            predictions = known.copy()
-            predictions[place] = left_out
+            n = own.n - self.world.held_out
+            predictions = known[:, :n].copy()
+            predictions[place] = left_out[:n]
             tried = ~np.isnan(self.losses[:, place])
             tried[place] = True
-            factor = residual_factor(predictions[tried], own.y)
-            shares[place, tried] = personal_weights(factor, clusters[place, tried], own.n)
+            factor = residual_factor(predictions[tried], own.y[:n])
+            shares[place, tried] = personal_weights(factor, clusters[place, tried], n)
         return shares
 
 
@@ -132,19 +134,26 @@ def play(world: World, seed: int, *, guarded: bool = True) -> Trial:
     known = [each[:, : own.n] for each, own in zip(both, world.rows, strict=True)]
     empty = np.zeros(0)
     names = [f"{place:03}" for place in range(len(world.rows))]
+    learned = [own.n - world.held_out for own in world.rows]
+    errors = [
+        float(mean_squared_errors(left.predictions[np.newaxis, :n], own.y[:n])[0])
+        for left, own, n in zip(left_out, world.rows, learned, strict=True)
+    ]
     profiles = {
-        name: FittedModel(one.method, left.error, left.variance, own.n, own.features, empty.astype(np.uint8), empty,
-                     np.zeros((0, 0)))
-        for name, one, left, own in zip(names, chosen, left_out, world.rows, strict=True)
+        name: FittedModel(one.method, error, left.variance, n, own.features, empty.astype(np.uint8), empty,
+                     np.zeros((0, 0)), held_out=world.held_out)
+        for name, one, error, left, own, n in zip(
+            names, chosen, errors, left_out, world.rows, learned, strict=True
+        )
     }  # fmt: skip
     rng = np.random.default_rng([seed, 2])
     senders = np.arange(len(names))
     if world.landmarks:
         senders = choose_landmarks(len(names), settings.landmarks, rng)
     losses, noise = np.full((len(names),) * 2, np.nan), {}
-    for place, (name, predictions, own) in enumerate(zip(names, known, world.rows, strict=True)):
-        told = _losses if guarded else _exact_losses
-        losses[senders, place], noise[name] = told(predictions[senders], predictions[place], own.y, rng)
+    for place, (name, predictions, own, n) in enumerate(zip(names, known, world.rows, learned, strict=True)):
+        told, tried = _losses if guarded else _exact_losses, predictions[:, :n]
+        losses[senders, place], noise[name] = told(tried[senders], tried[place], own.y[:n], rng)
     new = [each[:, own.n :] for each, own in zip(both, world.rows, strict=True)]
     return Trial(
         world, Learners.of(profiles, (), {}, settings.weights), losses, noise, [each.predictions for each in left_out],

@@ -19,7 +19,7 @@ from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
-from benchmarks.intervals import SPLIT, World, predictions_of, theta_of, world_of
+from benchmarks.expert_worlds import SPLIT, World, predictions_of, theta_of, world_of
 from benchmarks.tables import table_head, table_row
 from numerics.gp.aggregation import aggregate
 from numerics.gp.gates import discriminant

@@ -1,204 +1,223 @@
-"""Errors and intervals of gp on real data: ``python -m benchmarks.intervals``.
+"""Errors, intervals, bytes and seconds of gp: ``python -m benchmarks.intervals``.
 
-Sites' experts, gate and hyperparameters are those of a run with the defaults, without the messages: the search of the
-center is asked in this process. Beside it stand one Gaussian process of all rows, and the product of the same experts.
-The data are those of the scenarios, in the directory `CONSILIENCE_DATA`.
+Whole runs with the defaults, by the real center and sites in this process, a site an expert. Beside them stand the
+product of the same experts, and rows in one place: an exact Gaussian process, of many rows one of the 1000 nearest
+rows with the run's hyperparameters, and with ``--svgp`` GPyTorch's process of inducing points. Seconds are the
+processor's, of the center and all sites. ``--wrong-cell`` measures instead what one cell of 10^6 at one site does to
+the errors at the other sites' points. Real data are those of the scenarios, in the directory `CONSILIENCE_DATA`.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64
 
-from benchmarks.driver import config_of
+from benchmarks.driver import Transcript, config_of, drive, sites_of, strategy_of, world
 from benchmarks.side import data_setting
-from benchmarks.tables import table_head, table_row
-from numerics.gp.aggregation import ExpertPredictions, FusedPrediction, aggregate
+from benchmarks.side.gp import Split
+from benchmarks.side.gp_peers import EPOCHS, svgp
+from benchmarks.side.synthetic import neighbors, surface
+from benchmarks.tables import format_seconds, table_head, table_row
 from numerics.gp.calibration import Calibration, histogram
 from numerics.gp.expert import Expert
-from numerics.gp.gates import discriminant
-from numerics.gp.gates.ranking import ranking
-from numerics.gp.hyperparameter_search import Evaluations, Scoring, pooled_starts
-from numerics.gp.joint_answers import joint_answers, pack, sizes
-from numerics.gp.kernels import Kernel
-from numerics.gp.landmarks import DEFAULT, offsets
-from numerics.gp.likelihood import evaluate, fit_best, fit_one, start_theta, theta_bounds
+from numerics.gp.likelihood import fit_one
+from numerics.gp.measurements import Measurements
 from numerics.gp.metrics import coverage, msll, smse
-from numerics.gp.moments import in_units, moments_of, units_of
+from numerics.gp.nearest_rows import NearestRows
 from numerics.gp.radial_kernels import SquaredExponential
-from numerics.gp.sketch import features
+from numerics.shared.threads import single_threaded
 from scenarios.registry import find
 
 DRAWS, LEVELS = 5, (0.5, 0.8, 0.95, 0.99)
-SPLIT = {"concrete": 10, "airfoil": 5, "pumadyn": 10, "protein": 70, "synthetic": 10}
-"""Experts by data set, as in the paper."""
-_FIT_ROWS, _FULL_ROWS, _FULL_FIT_ROWS = 500, 8000, 2000
-_Theta = Float64[np.ndarray, "p"]
-_Rows = tuple[Float64[np.ndarray, "n d"], Float64[np.ndarray, "n"]]
+SITES = {"concrete": 10, "airfoil": 5, "pumadyn": 10, "protein": 5, "million": 10}
+"""Sites by data set; each is one expert, or predicts from its nearest rows."""
+WRONG = 1e6
+_MILLION, _TEST_ROWS, _MOST_POINTS = 10**6, 500, 2000
+_EXACT_ROWS, _FIT_ROWS, _NEAREST = 8000, 2000, 1000
+_SVGP_ROWS = 2_000_000
+"""Rows that the process of inducing points sees at most, each once an epoch."""
+Numbers = Float64[np.ndarray, "t"]
 
 
-class World(NamedTuple):
-    """Rows of experts and test rows, in common units; moments of the experts."""
+class Scores(NamedTuple):
+    """Scores of one draw: errors, coverage by level, bytes a point (NaN: rows are in one place) and seconds."""
 
-    experts: Sequence[_Rows]
-    test: _Rows
-    moments: Any
+    smse: float
+    msll: float
+    coverage: tuple[float, ...]
+    bytes: float
+    seconds: float
 
 
-def world_of(name: str, seed: int, parts: int = 0, split: str = "kmeans") -> World:
-    """Draw a data set's rows, split among so many experts."""
-    scenario, M = find(f"gp-{name}"), parts or SPLIT[name]
-    config = config_of(f"gp-{name}", seed, data=data_setting(), gp__split=split, gp__parts=M)
+# -- worlds -----------------------------------------------------------------------------------------------------------
+
+
+def split_of(name: str, seed: int, split: str) -> Split:
+    """Draw a world; its rows are dealt to the sites by k-means (a million rows: in slices), or at random."""
+    M = SITES[name]
+    if name == "million":
+        rows, queries = surface(_MILLION, _TEST_ROWS, seed)
+        if split == "random":
+            return Split([Measurements(rows.x[i::M], rows.y[i::M], rows.features) for i in range(M)], queries)
+        return Split(neighbors(rows, M, seed), queries)
+    scenario, config = find(f"gp-{name}"), config_of(f"gp-{name}", seed, gp__parts=M, gp__split=split)
+    config |= {"data": data_setting()}
     assert scenario.queries
-    shards, queries = scenario.shards(config, seed, M), scenario.queries(config, seed)
+    queries = scenario.queries(config, seed)
     assert queries.y is not None
-    return world_from([(shard.x, shard.y) for shard in shards], (queries.x, queries.y))
+    some = np.linspace(0, len(queries.x) - 1, min(len(queries.x), _MOST_POINTS)).astype(np.int64)
+    shards = [replace(shard, part=None) for shard in scenario.shards(config, seed, M)]
+    return Split(shards, replace(queries, x=queries.x[some], y=queries.y[some]))
 
 
-def world_from(experts: Sequence[_Rows], test: _Rows) -> World:
-    """Return a world of these rows, in common units."""
-    own = moments_of(
-        np.concatenate([x for x, _ in experts]),
-        np.concatenate([y for _, y in experts]),
-        np.repeat(np.arange(len(experts)), [len(y) for _, y in experts]),
-    )
-    units = units_of(own)
-    standardized = [(units.inputs(x), units.outputs(y)) for x, y in experts]
-    return World(standardized, (units.inputs(test[0]), units.outputs(test[1])), in_units(own, units))
+# -- methods ----------------------------------------------------------------------------------------------------------
 
 
-def theta_of(kernel: Kernel, experts: Sequence[_Rows], seed: int) -> _Theta:
-    """Search the common hyperparameters as the center does."""
-    fits, informations = [], []
-    for x, y in experts:
-        some = np.random.default_rng(seed).permutation(len(y))[:_FIT_ROWS]
-        fits.append(fit_best(kernel, x[some], y[some]))
-        informations.append(evaluate(kernel, fits[-1], x[some], y[some]).information * len(y) / len(some))
-    rows = [len(y) for _, y in experts]
-    search = Scoring(
-        theta_bounds(kernel), pooled_starts(start_theta(kernel), np.stack(fits), np.stack(informations), rows)
-    )
-    while not search.done:
-        answers = {}
-        for place, (x, y) in enumerate(experts):
-            all_ = [evaluate(kernel, theta, x, y) for theta in search.candidates]
-            answers[f"{place:06d}"] = Evaluations(
-                np.array([each.value for each in all_]),
-                np.stack([each.gradient for each in all_]),
-                np.stack([each.information for each in all_]),
-            )
-        search.update(answers, {site: rows[int(site)] for site in answers})
-    return search.theta
+def run(data: Split, seed: int, settings: Mapping[str, Any]) -> Transcript:
+    """Run gp, with the processor's seconds."""
+    with world("gp", data.shards, queries=lambda config, seed: data.queries) as name:
+        config = config_of(name, seed, gp__alone=False, **settings)
+        return drive(strategy_of(config, len(data.shards)), sites_of(config, len(data.shards)), time.process_time)
 
 
-def chosen_by_gate(world: World, kernel: Kernel, theta: _Theta, experts: int) -> Int64[np.ndarray, "N K"]:
-    """Return so many experts of each test row, chosen by the Gaussian gate."""
-    return ranking(discriminant.scores(world.test[0], world.moments, kernel.lengths(theta[:-1])))[:, :experts]
+def scores_of(transcript: Transcript) -> Scores:
+    """Return the scores of a run."""
+    metrics = transcript.metrics
+    shares = tuple(metrics[f"coverage_{100 * level:.0f}"] for level in LEVELS)
+    return Scores(metrics["smse"], metrics["msll"], shares, metrics["bytes_per_query"], transcript.seconds.all)
 
 
-def predictions_of(
-    world: World, kernel: Kernel, theta: _Theta, order: Int64[np.ndarray, "N K"], answers: int = 9
-) -> ExpertPredictions:
-    """Return predictions at the test rows by these experts of each, who answer about so many values around it."""
-    points, joint = world.test[0], answers > 1
-    D = answers - 1 if joint else DEFAULT
-    around = offsets(D, kernel.lengths(theta[:-1]), 0, world.moments.varies.astype(np.float64))
-    mean, explained = np.zeros(order.shape), np.zeros(order.shape)
-    directions = np.zeros((*order.shape, D), np.float16)
-    further = np.zeros((*order.shape, sum(sizes(D))), np.float32)
-    for number, (x, y) in enumerate(world.experts):
-        point, place = np.nonzero(order == number)
-        if not len(point):
-            continue
-        expert = Expert(kernel, theta, x, y)
-        if joint:
-            answer, more = joint_answers(expert, points[point], around)
-            unknown = pack(more.unknown).astype(np.float16)
-            further[point, place] = np.concatenate([more.mean, unknown], axis=1)
+def in_one_place(data: Split, seed: int, learned: Transcript) -> tuple[str, Scores]:
+    """Predict by one process of all rows; of many by that of the nearest rows, with a run's hyperparameters."""
+    x, y, points = data.units.inputs(data.rows.x), data.units.outputs(data.rows.y), _points(data)
+    kernel, started = SquaredExponential(x.shape[1]), time.process_time()
+    with single_threaded():
+        if len(y) > _EXACT_ROWS:
+            theta = learned.outcome.model.fit.theta
+            nearest = NearestRows(kernel, theta, x, y, _NEAREST)
+            answer, calibration = nearest.predict(points, np.zeros((0, x.shape[1]))), learned.outcome.calibration
+            name, mean, explained = f"all rows, {_NEAREST} nearest", answer.mean, answer.explained
         else:
-            answer = features(expert, points[point], around)
-        mean[point, place], explained[point, place] = answer.mean, answer.explained
-        directions[point, place] = answer.directions
-    available = np.ones(order.shape, bool)
-    return ExpertPredictions(mean, explained, available, directions, further=further if joint else None)
+            theta = fit_one(kernel, x, y, rows=min(len(y), _FIT_ROWS), rng=np.random.default_rng(seed))
+            expert = Expert(kernel, theta, x, y)
+            calibration = Calibration(histogram(expert.left_out().residuals), len(theta))
+            name, (mean, explained) = "all rows, exact", expert.predict(points)
+    variance = kernel.diagonal(theta[:-1], points) - explained + np.exp(2 * theta[-1])
+    return name, _scored(data, mean, variance, time.process_time() - started, calibration)
 
 
-def full_of(world: World, kernel: Kernel, seed: int) -> tuple[FusedPrediction, Calibration] | None:
-    """Return the predictions of one process of all rows, and its residuals; None for too many rows."""
-    x, y = (np.concatenate(parts) for parts in zip(*world.experts, strict=True))
-    if len(y) > _FULL_ROWS:
-        return None
-    theta = fit_one(kernel, x, y, rows=min(_FULL_FIT_ROWS, len(y)), rng=np.random.default_rng(seed))
-    expert = Expert(kernel, theta, x, y)
-    mean, explained = expert.predict(world.test[0])
-    variance = kernel.diagonal(theta[:-1], world.test[0]) - explained + np.exp(2 * theta[-1])
-    return FusedPrediction(mean, variance), Calibration(histogram(expert.left_out().residuals), len(theta))
+def inducing(data: Split, seed: int) -> tuple[str, Scores]:
+    """Predict by GPyTorch's process of inducing points."""
+    x, y = data.units.inputs(data.rows.x), data.units.outputs(data.rows.y)
+    epochs, started = min(EPOCHS, max(1, _SVGP_ROWS // len(y))), time.process_time()
+    mean, variance = svgp(x, y, seed, epochs)(_points(data))
+    return "all rows, SVGP", _scored(data, mean, variance, time.process_time() - started)
 
 
-def scores(world: World, fused: FusedPrediction, calibration: Calibration) -> list[float]:
-    """Return SMSE, MSLL, and coverage by level, of normal intervals and of calibrated ones."""
-    y = world.test[1]
-    deviations = np.abs(y - fused.mean) / np.sqrt(fused.variance)
-    return [
-        smse(y, fused.mean),
-        msll(y, fused.mean, fused.variance, 0.0, 1.0),
-        *(coverage(y, fused.mean, fused.variance, level) for level in LEVELS),
-        *(float(np.mean(deviations <= calibration.reach(level))) for level in LEVELS),
-    ]
+def _points(data: Split) -> Float64[np.ndarray, "t d"]:
+    return np.asarray(data.units.inputs(data.queries.x))
 
 
-def draw(name: str, seed: int) -> dict[str, list[float]]:
+def _scored(
+    data: Split, mean: Numbers, variance: Numbers, seconds: float, calibration: Calibration | None = None
+) -> Scores:
+    assert data.queries.y is not None
+    y = data.units.outputs(data.queries.y)
+    shares = tuple(coverage(y, mean, variance, level, calibration) for level in LEVELS)
+    return Scores(smse(y, mean), msll(y, mean, variance, 0.0, 1.0), shares, np.nan, seconds)
+
+
+def draw(name: str, seed: int, split: str, *, with_svgp: bool) -> dict[str, Scores]:
     """Return the scores of one draw, by method."""
-    world = world_of(name, seed)
-    kernel = SquaredExponential(world.test[0].shape[1])
-    theta = theta_of(kernel, world.experts, seed)
-    M = len(world.experts)
-    half, all_ = (chosen_by_gate(world, kernel, theta, K) for K in (-(-M // 2), M))
-    chosen, every = (predictions_of(world, kernel, theta, order) for order in (half, all_))
-    point_alone = predictions_of(world, kernel, theta, half, 1)
-    prior, noise = kernel.diagonal(theta[:-1], world.test[0]), float(np.exp(2 * theta[-1]))
-    counts = np.sum([histogram(Expert(kernel, theta, x, y).left_out().residuals) for x, y in world.experts], axis=0)
-    calibration = Calibration(counts, len(theta))
-    found = {
-        "gp": scores(world, aggregate("npae", chosen, prior, noise), calibration),
-        "one answer": scores(world, aggregate("npae", point_alone, prior, noise), calibration),
-        "all experts": scores(world, aggregate("npae", every, prior, noise), calibration),
-        "product": scores(world, aggregate("poe", every, prior, noise), calibration),
-    }
-    full = full_of(world, kernel, seed)
-    if full:
-        found["all rows in one place"] = scores(world, *full)
-    return found
+    data = split_of(name, seed, split)
+    learned = run(data, seed, {})
+    product = run(data, seed, {"gp__gate": "all", "gp__aggregation": "poe"})
+    found = {"gp": scores_of(learned), "product of experts": scores_of(product)}
+    return found | dict([in_one_place(data, seed, learned)]) | dict([inducing(data, seed)] if with_svgp else [])
+
+
+# -- a wrong cell -----------------------------------------------------------------------------------------------------
+
+
+def with_wrong_cell(data: Split, seed: int, column: str) -> Split:
+    """Return the rows with one cell of 10^6 at the first site: an output, or an input."""
+    first, rng = data.shards[0], np.random.default_rng([seed, 6])
+    x, y, row = first.x.copy(), first.y.copy(), int(rng.integers(first.n))
+    if column == "output":
+        y[row] = WRONG
+    else:
+        x[row, int(rng.integers(x.shape[1]))] = WRONG
+    return Split([replace(first, x=x, y=y), *data.shards[1:]], data.queries)
+
+
+def elsewhere(transcript: Transcript) -> Bool[np.ndarray, "t"]:
+    """Return which points have another site's expert than the first site's as their most suitable one."""
+    outcome = transcript.outcome
+    own = next(iter(sorted(outcome.model.registry.places)))
+    return ~np.isin(outcome.answers.selected[:, 0], outcome.model.registry.places[own])
+
+
+def change_elsewhere(name: str, seed: int, split: str) -> Iterator[tuple[str, float, float]]:
+    """Yield by column the errors (SMSE) at the other sites' points, without and with a wrong cell."""
+    data = split_of(name, seed, split)
+    right = run(data, seed, {})
+    points = elsewhere(right)
+    assert data.queries.y is not None
+    y = data.queries.y[points]
+    for column in ("output", "input"):
+        wrong = run(with_wrong_cell(data, seed, column), seed, {})
+        yield column, smse(y, right.outcome.mean[points]), smse(y, wrong.outcome.mean[points])
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _print_scores(name: str, options: Any) -> None:
+    draws = [draw(name, seed, options.split, with_svgp=options.svgp) for seed in range(options.draws)]
+    for method in draws[0]:
+        each = [found[method] for found in draws]
+        shares = np.mean([scores.coverage for scores in each], axis=0)
+        size = np.mean([scores.bytes for scores in each])
+        cells = [
+            *(f"{np.mean([getattr(scores, metric) for scores in each]):.4f}" for metric in ("smse", "msll")),
+            *(f"{share:.3f}" for share in shares),
+            "" if np.isnan(size) else f"{size:.0f}",
+            format_seconds(float(np.mean([scores.seconds for scores in each]))),
+        ]
+        print(table_row([f"{name}, {len(draws)}", method, *cells]), flush=True)
+
+
+def _print_changes(name: str, options: Any) -> None:
+    draws = [list(change_elsewhere(name, seed, options.split)) for seed in range(options.draws)]
+    for column in zip(*draws, strict=True):
+        before, after = (np.array([each[place] for each in column]) for place in (1, 2))
+        changes = 100 * (after / before - 1)
+        largest = f"{changes[np.abs(changes).argmax()]:+.1f} %"
+        cells = [column[0][0], f"{before.mean():.4f}", f"{after.mean():.4f}", largest]
+        print(table_row([f"{name}, {len(draws)}", *cells]), flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print a table."""
     parser: Any = argparse.ArgumentParser(prog="python -m benchmarks.intervals", description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", nargs="+", choices=SPLIT, default=["concrete", "airfoil"])
+    parser.add_argument("--only", nargs="+", choices=SITES, default=["concrete", "airfoil"])
     parser.add_argument("--draws", type=int, default=DRAWS)
+    parser.add_argument("--split", choices=("kmeans", "random"), default="kmeans")
+    parser.add_argument("--svgp", action="store_true", help="also GPyTorch's process of inducing points")
+    parser.add_argument("--wrong-cell", action="store_true", help="what a cell of 10^6 at one site does to the others")
     options = parser.parse_args(arguments)
-    percent = [f"{100 * level:.0f} %" for level in LEVELS]
-    head = [
-        "data",
-        "method",
-        "SMSE",
-        "MSLL",
-        *(f"normal {each}" for each in percent),
-        *(f"calibrated {each}" for each in percent),
-    ]
-    print("\n".join(table_head(head)), flush=True)
+    show: Callable[[str, Any], None] = _print_changes if options.wrong_cell else _print_scores
+    head = ["data, draws", "method", "SMSE", "MSLL", *(f"{100 * level:.0f} %" for level in LEVELS), "bytes", "seconds"]
+    wrong_head = ["data, draws", "wrong cell", "SMSE elsewhere", "with it", "largest change"]
+    print("\n".join(table_head(wrong_head if options.wrong_cell else head)), flush=True)
     for name in options.only:
-        draws = [draw(name, seed) for seed in range(options.draws)]
-        for method in draws[0]:
-            mean = np.mean([each[method] for each in draws], axis=0)
-            print(
-                table_row([name, method, f"{mean[0]:.4f}", f"{mean[1]:.3f}", *(f"{each:.3f}" for each in mean[2:])]),
-                flush=True,
-            )
+        show(name, options)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Sites of real data with sec: ``python -m benchmarks.real_sites FOLDER --draws 10``.
 
-A column that could tell sites apart splits the rows of a data set. Each site gets a few of its rows at random, a fifth
-of which it holds out for its recommendation, and errors are on up to 500 of its other rows, over the variance of their
-outcome: means over sites, ± standard errors over draws of the difference to alone. Losses have the noise of real sites,
-or none with `--exact`. FOLDER has ``concrete.csv.gz``, ``airfoil.csv.gz``, ``wine.csv.gz``, ``adult.csv.gz`` and
-``diabetes130.csv.gz``.
+A column that could tell sites apart splits the rows of a data set. Each site gets a few of its rows at random, learns
+from all of them, holds a fifth out for its recommendation as sites of own data do, and errors are on up to 500 of its
+other rows, over the variance of their outcome: means over sites, ± standard errors over draws of the difference to
+alone. Losses have the noise of real sites, or none with `--exact`. FOLDER has ``concrete.csv.gz``,
+``airfoil.csv.gz``, ``wine.csv.gz``, ``adult.csv.gz`` and ``diabetes130.csv.gz``.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def table_of(split: Split, folder: Path) -> Frame:
 
 
 def draw(split: Split, table: Frame, seed: int) -> World:
-    """Draw every site's rows; its test rows are the held-out ones, a fifth, and then the fresh ones."""
+    """Draw every site's rows, of which it holds a fifth out; its test rows are the fresh ones."""
     rng = np.random.default_rng(seed)
     inputs = [name for name in table.columns if not name.startswith("_")]
     rows = []
@@ -114,9 +114,9 @@ def draw(split: Split, table: Frame, seed: int) -> World:
         if site == "nan" or len(own) < split.rows + _FEWEST_FRESH:
             continue
         own = own.iloc[rng.permutation(len(own))[: split.rows + _MOST_FRESH]]
-        x, y, n = own[inputs].to_numpy(), own["_target"].to_numpy(), split.rows - split.rows // 5
+        x, y, n = own[inputs].to_numpy(), own["_target"].to_numpy(), split.rows
         rows.append(RegressionRows(x[:n], y[:n], x[n:], y[n:], tuple(inputs)))
-    return World(rows, [0.0] * len(rows), list(range(len(rows))))
+    return World(rows, [0.0] * len(rows), list(range(len(rows))), held_out=split.rows // 5)
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,8 @@ class Sites:
 
 def measure(split: Split, table: Frame, seed: int, *, guarded: bool) -> Sites:
     """Let sites of one draw learn, cluster and choose; return what their choices are worth."""
-    world, held = draw(split, table, seed), split.rows // 5
+    world = draw(split, table, seed)
+    held = world.held_out
     trial = play(world, seed, guarded=guarded)
     labels = cluster(trial, seed)
     zeros = np.zeros(len(labels), np.int64)
@@ -139,17 +140,16 @@ def measure(split: Split, table: Frame, seed: int, *, guarded: bool) -> Sites:
     shares = dict(zip(_WAYS, every, strict=True))
     errors: dict[str, list[float]] = {way: [] for way in (*_WAYS, "recommended")}
     recommended = []
-    for place, (new, own) in enumerate(zip(trial.new, world.rows, strict=True)):
-        squares = {way: np.square(each[place] @ new - own.y_test) for way, each in shares.items()}
-        first = squares[first_choice(squares)][:held]
-        means = {way: float(each[:held].mean()) for way, each in squares.items()}
-        deviations = {
-            way: float(np.sqrt(np.square(each[:held] - first).mean() / held)) for way, each in squares.items()
-        }
+    for place, (known, new, own) in enumerate(zip(trial.known, trial.new, world.rows, strict=True)):
+        judged = known[:, -held:].copy()
+        judged[place] = trial.left_out[place][-held:]
+        squares = {way: np.square(each[place] @ judged - own.y[-held:]) for way, each in shares.items()}
+        first = squares[first_choice(squares)]
+        means = {way: float(each.mean()) for way, each in squares.items()}
+        deviations = {way: float(np.sqrt(np.square(each - first).mean() / held)) for way, each in squares.items()}
         recommended.append(recommend(means, deviations, held))
-        scale = own.y_test[held:].var()
-        for way, each in squares.items():
-            errors[way].append(float(each[held:].mean() / scale))
+        for way, each in shares.items():
+            errors[way].append(float(np.square(each[place] @ new - own.y_test).mean() / own.y_test.var()))
         errors["recommended"].append(errors[recommended[-1]][-1])
     return Sites(int(labels.max()) + 1, recommended, {way: np.array(each) for way, each in errors.items()})
 

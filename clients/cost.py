@@ -13,6 +13,8 @@ from numerics.shared.threads import single_threaded
 
 _SECONDS = 1.2
 """Seconds that all measurements of a check may take."""
+_TRACED = 1 / 8
+"""Share of them in which rows must be answered whose memory is traced: tracing is slow."""
 _MEGABYTE = 1e6
 _FEW = 5.0
 """Seconds below which an estimate has no number, because the start of a process may take longer."""
@@ -163,7 +165,7 @@ def _measure(work: Work, n: int, budget: float) -> Law:
         if rows == whole or spent + times[rows] * (following / rows) ** work.growth[1] > budget:
             break
         rows = following
-    return Law(work, rows, times[rows], _growth(times, work.growth), _peak(work, rows))
+    return Law(work, rows, times[rows], _growth(times, work.growth), _peak(work, times, _TRACED * budget))
 
 
 def _seconds(work: Work, rows: int) -> float:
@@ -186,14 +188,17 @@ def _growth(times: Mapping[int, float], limits: tuple[float, float]) -> float:
     return min(max(power, low), high)
 
 
-def _peak(work: Work, rows: int) -> float:
-    """Estimate the peak memory in bytes from fewer rows: tracing memory is slow."""
-    few = min(rows, 2 * work.first)
+def _peak(work: Work, times: Mapping[int, float], limit: float) -> float:
+    """Estimate the peak memory in bytes of the most rows from the most that took `limit` seconds or less.
+
+    Few rows would not do: a buffer of a constant size would count as if it grew with the rows.
+    """
+    rows, traced = max(times), max((m for m, seconds in times.items() if seconds <= limit), default=min(times))
     tracemalloc.start()
-    work.run(few)
+    work.run(traced)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return float(peak * (rows / few) ** work.memory)
+    return float(peak * (rows / traced) ** work.memory)
 
 
 def _process_bytes() -> float:

@@ -111,7 +111,7 @@ class Setting:
         if self.kind is float and type(value) is int:
             value = float(value)
         if type(value) is not self.kind or (isinstance(value, float) and not math.isfinite(value)):
-            wanted = "text in quotes" if self.kind is str else TYPE_WORDS[self.kind]
+            wanted = (self.range or "text in quotes") if self.kind is str else TYPE_WORDS[self.kind]
             raise ConfigError(f"{self.key} must be {wanted}, got {value!r}")
         assert isinstance(value, bool | int | float | str)  # noqa: S101 - compared above; mypy cannot see it
         if value != self.unset and not self.allowed.test(value):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from common.csv_text import unescape
+from common.extras import require
 from common.value_ranges import Value
 from consilience.errors import plain_errors
 from consilience.python_data import table_of_rows
@@ -119,9 +120,18 @@ class Run:
         return _ByName({name: SiteFiles(self._folder / "sites" / name) for name in self._report.sites})
 
     @cached_property
+    @plain_errors
     def figures(self) -> Mapping[str, Figure]:
-        """Figures by name."""
+        """Figures by name.
+
+        Raises
+        ------
+        ConfigError
+            If there are none because Matplotlib is not installed.
+        """
         images = {path.stem: path for path in (self.path / FIGURES).glob("*.png")}
+        if not images:
+            require("matplotlib", "a report with figures")
         texts = {each["name"]: each for each in self._report.figures}
         return _ByName(
             {

@@ -332,6 +332,7 @@ class Report:
     ledger: dict[str, Any]
     versions: dict[str, str]
     missing: dict[str, list[str]]
+    lost: list[str]
     notes: list[str]
     config: dict[str, Any]
     command: str

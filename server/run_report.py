@@ -44,6 +44,7 @@ def make_report(plan: RunPlan, strategy: FusionStrategy, result: FusionResult, e
         ledger=ledger_summary(result.ledger),
         versions=versions(plan.protocol),
         missing=_missing(result, evaluation),
+        lost=result.lost,
         notes=[*evaluation.notes, *_rebuilt(result), *plan.prepared],
         config=dict(plan.config),
         command=flwr_command(plan.typed, n_simulated),

@@ -243,6 +243,7 @@ class FusionStrategy(Strategy):
         run.result.seconds = stopwatch.seconds
         run.result.rounds = number
         run.result.sites = self.sites
+        run.result.lost = run.lost
         return run.result
 
     def _begin(self) -> ConversationRun:

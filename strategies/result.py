@@ -22,6 +22,8 @@ class FusionResult(Result):
         Names of the sites with usable answers, in order.
     missing : dict[str, list[str]]
         By site, its failures to answer.
+    lost : list of str
+        Sites that did not answer their last ask, in order.
     rebuilt : dict[str, list[int]]
         By site, the rounds in which it rebuilt a lost memory from repeated asks.
     rounds : int
@@ -43,6 +45,7 @@ class FusionResult(Result):
     outcomes: list[Any] = field(default_factory=list)
     sites: list[str] = field(default_factory=list)
     missing: dict[str, list[str]] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
     rebuilt: dict[str, list[int]] = field(default_factory=dict)
     rounds: int = 0
     seconds: float = 0.0

@@ -285,6 +285,11 @@ class ConversationRun:
         self._recorder.record_failures(number, failures)
         self.registry.sites += [site for site in answers if site not in self.registry.sites]
 
+    @property
+    def lost(self) -> list[str]:
+        """Names of the sites that did not answer their last ask, in order."""
+        return sorted(self._silent)
+
     def _refuse_too_few(self, number: int, failures: Mapping[str, str], answers: Iterable[str]) -> None:
         """End the run if fewer than `min_sites` sites are left and the conversation needs them."""
         self._silent = (self._silent | set(failures)) - set(answers)

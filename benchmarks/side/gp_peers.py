@@ -78,8 +78,8 @@ def _exact(x: Rows, y: Numbers, seed: int, *, cholesky: bool) -> Predictor:
     return predict
 
 
-def svgp(x: Rows, y: Numbers, seed: int) -> Predictor:
-    """Fit `SVGP`, the variational process of inducing points, by batches of rows."""
+def svgp(x: Rows, y: Numbers, seed: int, epochs: int = 0) -> Predictor:
+    """Fit `SVGP`, the variational process of inducing points, by batches of rows; by default in `EPOCHS`."""
     import gpytorch
     import torch
 
@@ -110,7 +110,7 @@ def svgp(x: Rows, y: Numbers, seed: int) -> Predictor:
     objective = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(y))
     adam = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=SVGP_STEP)
     model.train(), likelihood.train()
-    for _ in range(EPOCHS):
+    for _ in range(epochs or EPOCHS):
         for batch in torch.split(torch.randperm(len(y)), BATCH):
             adam.zero_grad()
             loss = -objective(model(inputs[batch]), outputs[batch])

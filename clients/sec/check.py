@@ -59,13 +59,12 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
     all_rows = rows_of(table, config)
     lines = describe(all_rows, table, config)
     rows = sample_rows(all_rows)
-    learned = rows.n - _held_out(rows, n_held_out(len(rows.persons), config))
     candidates = [
         each
         for each in candidates_of(config, classes=bool(rows.classes))
         if allows_row_models(config) or each.method not in ROW_MODELS
     ]
-    return [*lines, "", *cost_lines({"sec.Select": _fits(rows, candidates, config)}, learned, config)]
+    return [*lines, "", *cost_lines({"sec.Select": _fits(rows, candidates, config)}, rows.n, config)]
 
 
 def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -> list[str]:
@@ -87,12 +86,13 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
         f"  columns not used: {', '.join(unused) or 'none'}",
         *(f"  {line}" for line in person_lines(table, config)),
         *([f"  a sample of {used} rows, the same in all runs"] if used < rows.n else []),
-        f"  {learned} rows to learn from, {held_out} held out to compare predictions on (sec.holdout)",
+        f"  {used} rows to learn from; predictions are compared on {held_out} of them (sec.holdout)",
+        *(["    there, fits without these rows stand for your model"] if held_out else []),
         "",
         "What would leave this site",
         *([f"  once: the number of rows ({rows.n})"] if used < rows.n else []),
-        f"  once: the names of the inputs, the number of rows learned from ({learned}), and the fitted model of the",
-        f"  method that predicts best rows of these that it was not fitted to, with its {error}:",
+        f"  once: the names of the inputs, the numbers of rows ({learned}, and {held_out} held out), and the model",
+        f"  of all rows of the method that predicts best rows that it was not fitted to, with its {error} on such:",
         *(["  once: the names of these classes; the model says how frequent they are here"] if rows.classes else []),
         *_candidate_lines(candidates, config),
         *_moment_lines(config, learned, len(rows.features)),
@@ -174,7 +174,7 @@ def _moment_lines(config: Mapping[str, object], n: int, p: int) -> list[str]:
         if not config.get("allow-pooling", False):
             return ["  no rows, whatever sec.combine=pooled-rows asks for: allow-pooling is not set"]
         return [
-            f"  once, because of sec.combine=pooled-rows and allow-pooling: ALL {n} ROWS that the model learns from,",
+            f"  once, because of sec.combine=pooled-rows and allow-pooling: ALL {n} ROWS that are not held out,",
             "    outcomes too, if your site is in a cluster of several; every member gets the model of these rows",
         ]
     if config.get("sec.combine") != "pooled-linear":

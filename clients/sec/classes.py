@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
+from clients.digest import digest_of
 from clients.site import Site
 from numerics.sec.losses import places_are_sound, right_probabilities
 from numerics.sec.mixture import combine, mix
@@ -34,7 +35,8 @@ class ForeignPredictions:
     """Predictions of a learner's rows by the models of an ask; of classes, the probabilities of the rows' own classes.
 
     Of classes, it also keeps all probabilities of the held-out rows for `with_scores`, and returns those of some rows
-    that the models were tried on for `own_power`.
+    that the models were tried on for `own_power`. The own model was fitted to held-out rows, too; there, fits without
+    them predict for it.
     """
 
     def __init__(
@@ -56,12 +58,17 @@ class ForeignPredictions:
     def held_out_rows(self) -> Float64[np.ndarray, "models t"]:
         """Predict the rows that were held out."""
         if self._predictors is not None:
-            return self._predictors.predict(self._rows.x_test)
+            predictions = self._predictors.predict(self._rows.x_test)
+            if own := self._own:
+                predictions[np.isin(self._usable, own)] = self._site.memory["own"]
+            return predictions
         y = self._own_places[self._rows.y_test.astype(np.int64)]
         probabilities = np.full((len(self._ask.models), len(y), len(self._ask.classes)), np.nan)
         probabilities[self._usable] = self._probabilities(self._rows.x_test)
         self._site.memory["probabilities"] = probabilities
         self._site.memory["class_places"] = self._own_places
+        if own := self._own:
+            probabilities[own] = _own_probabilities(self._site)
         return right_probabilities(probabilities, y)[self._usable]
 
     def learned_rows(self, right: Float64[np.ndarray, "models n"]) -> dict[str, Shaped[np.ndarray, "..."]]:
@@ -73,6 +80,13 @@ class ForeignPredictions:
         probabilities = np.zeros((len(right), len(y), len(self._ask.classes)))
         probabilities[self._usable] = self._learned
         return {"learned": with_right(probabilities, y, right[:, self._some_rows]), "learned_places": y}
+
+    @property
+    def _own(self) -> list[int]:
+        """Places of the own model, which is known by its content; none if it was not fitted to held-out rows."""
+        if (own := self._site.memory.get("own_model")) is None:
+            return []
+        return [place for place in self._usable if digest_of(self._ask.models[place]) == own.tolist()]
 
     @property
     def _some_rows(self) -> Int64[np.ndarray, "some"]:

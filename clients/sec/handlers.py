@@ -10,21 +10,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Bool, Float64, Shaped, UInt8
+from jaxtyping import Bool, Float64, Shaped
 
+from clients.digest import digest_of
 from clients.dispatch import answers
-from clients.logged_fault import LoggedFault
 from clients.sec.classes import ForeignPredictions, check_class_list, own_power, sharpened_right, with_scores
 from clients.sec.disclosure import Disclosure, commit_to
 from clients.sec.model_store import remove_results, save_models, save_result, senders_of
-from clients.sec.rows import fit_settings, learner_rows
+from clients.sec.own_model import keep_own_predictions, select_sendable
+from clients.sec.rows import learner_rows, rows_and_held_out
 from clients.sec.shard import FEWEST_HELD_OUT, MOST_ROWS
 from clients.site import Site
-from numerics.sec.losses import Loss, mixture_weights, right_probabilities
+from numerics.sec.losses import mixture_weights, right_probabilities
 from numerics.sec.mixture import combine, mix
 from numerics.sec.personal_weights import personal_weights, residual_factor
 from numerics.sec.recommendation import first_choice
-from numerics.shared.candidates import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from numerics.shared.regression_rows import RegressionRows
 from numerics.shared.threads import single_threaded
 from protocols.sec.payloads import LARGEST_ERROR, Errors, Exchange, FittedModel, Losses, Pool, Predict, Rows, Select
@@ -32,9 +32,6 @@ from protocols.wire.faults import Fault, SiteFault, usable_name
 
 if TYPE_CHECKING:  # importing scikit-learn takes a second, and not every ask needs it
     from sklearn.base import BaseEstimator
-
-    from numerics.sec.left_out import LeftOut
-    from numerics.sec.selection import Selection
 
 logger = logging.getLogger("flwr")
 
@@ -48,29 +45,28 @@ _COMBINATIONS = {"alone", "cluster", "all", "oracle", "personal"}
 def select_model(ask: Select, site: Site) -> FittedModel:
     """Step 1: choose the candidate that predicts rows best that it was not fitted to; fit it to all rows."""
     commit_to(site, ask)
-    rows = learner_rows(site, ask.standardize)
-    loss = Loss(len(rows.classes))
+    everything, held_out = rows_and_held_out(site, ask.standardize)
+    rows = everything.with_test(held_out)
+    if ask.moments:  # the cluster's model is of these moments, and its rival is of the same rows
+        everything, held_out = rows, np.zeros(rows.n, bool)
     if ask.moments and rows.n < len(rows.features) + 2:
         raise SiteFault(Fault.ROWS_IN_MOMENTS, f"{rows.n} rows of {len(rows.features)} inputs and an outcome")
     if ask.moments and site.has_private_rows and site.config.get("sec.combine") != "pooled-linear":
         raise SiteFault(Fault.MALFORMED_ASK, "moments are for sec.combine=pooled-linear")
     remove_results(site)
-    chosen, model, left_out, error = _select_sendable(ask, site, rows)
+    chosen, model, left_out, error = select_sendable(ask, site, everything, held_out)
     with single_threaded():
-        if len(rows.y_test):
-            site.memory["own"] = loss.predict(chosen.model, rows.x_test, rows.y_test, rows.n)
-            if rows.classes:
-                site.memory["own_probabilities"] = loss.probabilities(chosen.model, rows.x_test, rows.n)
-        if site.has_private_rows:
-            site.memory["fitted"] = loss.predict(chosen.model, rows.x, rows.y, rows.n)
-    if left_out is not None:
-        site.memory["left_out"] = left_out.predictions
+        keep_own_predictions(site, rows, chosen, left_out, held_out)
+    if left_out is not None and ask.reference == "left-out":
+        site.memory["left_out"] = left_out.predictions[~held_out]
+    if held_out.any():
+        site.memory["own_model"] = np.array(digest_of(model), np.int64)
     save_models(site, {site.name: model})
     mean, scatter = _moments(rows) if ask.moments else (np.zeros(0), np.zeros((0, 0)))
     return FittedModel(
         method=chosen.method,
         error=error,
-        variance=left_out.variance if left_out else 0.0,
+        variance=left_out.variance if left_out and ask.reference == "left-out" else 0.0,
         n=rows.n,
         features=rows.features,
         model=model,
@@ -78,48 +74,8 @@ def select_model(ask: Select, site: Site) -> FittedModel:
         scatter=scatter,
         sampled_from=site.shard.n if site.shard.n > MOST_ROWS else 0,
         classes=rows.classes,
+        held_out=int(held_out.sum()),
     )
-
-
-def _select_sendable(
-    ask: Select, site: Site, rows: RegressionRows
-) -> tuple[Selection, UInt8[np.ndarray, "bytes"], LeftOut | None, float]:
-    """Select a candidate, encode its model, and return `e_i`.
-
-    Leaves have at least as many rows as the site demands (`min-leaf`).
-    """
-    from numerics.sec.selection import SelectionError, leave_out_chosen, select
-    from protocols.models import ModelError, encode_model
-
-    candidates = _candidates(ask, site, classes=bool(rows.classes))
-    settings = {**fit_settings(site, ask), "loss": Loss(len(rows.classes)), "class_weight": ask.class_weight}
-    settings["person"] = rows.person
-    try:
-        chosen = select(candidates, rows.x, rows.y, selection=ask.selection, **settings)
-        left_out = leave_out_chosen(chosen, rows.x, rows.y, **settings) if ask.reference == "left-out" else None
-        error = left_out.error if left_out else chosen.cv_error if ask.reference == "cv" else chosen.fitted_error
-        return chosen, encode_model(chosen.model, len(rows.classes)), left_out, error
-    except (SelectionError, ModelError) as error:
-        raise LoggedFault(Fault.NO_MODEL, f"site {site.name}: {error}") from error
-
-
-def _candidates(ask: Select, site: Site, *, classes: bool) -> tuple[Candidate, ...]:
-    """Return the site's own candidates, or those of the run; without row models, unless the site allows them."""
-    try:
-        candidates = parse_candidates(str(site.config.get("candidates", "")) or ask.candidates, classes=classes)
-    except CandidateError as error:
-        raise LoggedFault(Fault.BAD_CANDIDATES, f"site {site.name}: {error}") from error
-    if site.consents.allows("allow-row-models", run_key="sec.allow-row-models"):
-        return candidates
-    allowed = tuple(each for each in candidates if each.method not in ROW_MODELS)
-    if not allowed:
-        raise SiteFault(Fault.ROWS_IN_MODEL)
-    if len(allowed) < len(candidates):
-        left_out = ", ".join(sorted({each.method for each in candidates} & ROW_MODELS))
-        logger.warning(
-            "site %s: %s not tried: such a model holds rows (allow-row-models is not set)", site.name, left_out
-        )
-    return allowed
 
 
 def _moments(rows: RegressionRows) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q q"]]:
@@ -154,8 +110,9 @@ def evaluate_models(ask: Exchange, site: Site) -> Losses:
         losses[usable] = disclosure.errors(predictions, _fitted(site, rows), rows.y, sent)
         if ask.keep:
             others = np.full((len(ask.models), rows.n + len(rows.y_test)), np.nan)
+            own = _own(site, rows)
             of_all = np.hstack([predictions, predict.held_out_rows()]) if len(rows.y_test) else predictions
-            others[usable] = disclosure.supported(of_all, _own(site, rows), sent)
+            others[usable] = disclosure.supported(of_all, own, sent)
             site.memory["others"] = others[:, rows.n :]
             site.memory["senders"] = np.frombuffer("\n".join(ask.learners).encode(), np.uint8)
             site.memory.update(_stacking(ask, site, rows, others[:, : rows.n], predict))
@@ -236,7 +193,7 @@ def _decode_usable(ask: Exchange, site: Site, p: int) -> tuple[list[BaseEstimato
 
 @answers(Pool)
 def send_rows(ask: Pool, site: Site) -> Rows:
-    """Between the steps: send the rows that the model learned from, or none unless ``allow-pooling`` is set."""
+    """Between the steps: send the rows that are not held out, or none unless ``allow-pooling`` is set."""
     if ask.standardize == "learner":
         raise SiteFault(Fault.MALFORMED_ASK, "standardized rows are not pooled")
     commit_to(site, ask)

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 
 from clients.digest import digest_of
 from clients.sec.disclosure import FEWEST_IN_A_CELL
@@ -20,20 +20,30 @@ from protocols.sec.settings import Consents
 
 
 def learner_rows(site: Site, standardize: str) -> RegressionRows:
-    """Return the learner's rows as its models get them, with the same share of own data held out in every ask.
+    """Return the learner's rows as others' models get them; its test rows are the held-out ones."""
+    rows, held_out = rows_and_held_out(site, standardize)
+    return rows.with_test(held_out)
 
-    The rows of a scenario have test rows of their own. Where rows are about persons, these are held out as a whole.
+
+def rows_and_held_out(site: Site, standardize: str) -> tuple[RegressionRows, Bool[np.ndarray, "n"]]:
+    """Return the rows that the learner's model is fitted to, and which of its own data are held out in every ask.
+
+    Held-out rows have no part in clusters and weights. The learner's own model is judged on them by fits that do not
+    know them. The rows of a scenario have test rows of their own, and none is held out. Where rows are about persons,
+    these are held out as a whole.
     """
     rows = sample_rows(site.shard)
+    rows = rows.standardized() if standardize == "learner" else rows
+    persons = np.zeros(0, np.int64)
     if site.has_private_rows:
         step = step_held_out(site.policy.at_least(FEWEST_HELD_OUT), len(rows.features), site.config)
         if n_test := n_held_out(len(rows.persons), site.config, step):
-            rows = rows.hold_out(rows.persons[same_order(len(rows.persons))[:n_test]])
+            persons = rows.persons[same_order(len(rows.persons))[:n_test]]
     elif site.config.get("protocol") and (n_test := n_held_out(len(rows.persons), site.config)):
         # Drawn from the number of rows, not from their content: runs with other inputs hold out the same rows.
         order = np.random.default_rng([site.seed, site.repetition, rows.n]).permutation(len(rows.persons))
-        rows = rows.hold_out(rows.persons[order[:n_test]])
-    return rows.standardized() if standardize == "learner" else rows
+        persons = rows.persons[order[:n_test]]
+    return rows, rows.mask_of(persons)
 
 
 def fit_settings(site: Site, ask: Select) -> dict[str, Any]:

@@ -18,6 +18,9 @@ NAMES = (
 )
 """Kernels that an expression may name."""
 
+CLOSED = ("matern12", "matern32", "matern52", "rbf", "se")
+"""Those that, alone, are computed without GPyTorch."""
+
 LONGEST = 200
 """Largest length of an expression in characters: it may come from another site."""
 
@@ -45,6 +48,20 @@ def parse(text: str) -> ast.expr:
         raise ValueError(_FORM) from error
     _check(node)
     return node
+
+
+def libraries_of(text: str) -> dict[str, str]:
+    """Return the optional libraries that a kernel needs, each with its purpose.
+
+    Examples
+    --------
+    >>> libraries_of("matern52")
+    {}
+    >>> sorted(libraries_of("se + linear"))
+    ['gpytorch', 'torch']
+    """
+    name = text.strip() or "se"
+    return {} if name in CLOSED else dict.fromkeys(("torch", "gpytorch"), f"the kernel {name}")
 
 
 def is_kernel(text: str) -> bool:

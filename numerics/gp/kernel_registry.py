@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from common.extras import require
-from numerics.gp.kernel_names import parse
+from numerics.gp.kernel_names import libraries_of, parse
 from numerics.gp.kernels import Kernel
 from numerics.gp.radial_kernels import Matern, SquaredExponential
 
@@ -50,17 +50,3 @@ def kernel_of(text: str, d: int) -> Kernel:
     from numerics.gp.kernel_expressions import expression
 
     return expression(name, d)
-
-
-def libraries_of(text: str) -> dict[str, str]:
-    """Return the optional libraries that a kernel needs, each with its purpose.
-
-    Examples
-    --------
-    >>> libraries_of("matern52")
-    {}
-    >>> sorted(libraries_of("se + linear"))
-    ['gpytorch', 'torch']
-    """
-    name = text.strip() or "se"
-    return {} if name in _CLOSED else dict.fromkeys(("torch", "gpytorch"), f"the kernel {name}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float64
@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
-from numerics.sec.losses import Loss
+from numerics.sec.losses import Loss, right_probabilities
 from numerics.shared.folds import Persons, Split, draw_folds, of_rows
 
 Fit = Callable[[Float64[np.ndarray, "n p"], Float64[np.ndarray, "n"], Persons], BaseEstimator]
@@ -38,11 +38,14 @@ class LeftOut:
         Mean loss of these predictions.
     variance : float
         Mean distance of the model from the one that is expected of so many rows, in units of the loss.
+    probabilities : ndarray
+        ``(n, k)`` of all classes, each row's by the same model as its prediction; empty for amounts.
     """
 
     predictions: Float64[np.ndarray, "n"]
     error: float
     variance: float
+    probabilities: Float64[np.ndarray, "n k"] = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 def predict_splits(
@@ -106,7 +109,7 @@ def leave_out(
     array([-3. ,  2.5,  2. ])
     """
     n, q = len(y), x.shape[1] + 1
-    predictions = None
+    predictions, probabilities = None, np.zeros((n if loss.n_classes else 0, loss.n_classes))
     if not loss.n_classes and person is None:
         predictions = _by_leverage(model, x, y) if linear else _out_of_bag(model, x)
     if predictions is None:
@@ -114,7 +117,12 @@ def leave_out(
         models = [fit(x[fitted], y[fitted], of_rows(person, fitted)) for fitted, _ in splits]
         predictions = np.empty(n)
         for each, (fitted, left_out) in zip(models, splits, strict=True):
-            predictions[left_out] = loss.predict(each, x[left_out], y[left_out], len(fitted))
+            if loss.n_classes:
+                probabilities[left_out] = loss.probabilities(each, x[left_out], len(fitted))
+            else:
+                predictions[left_out] = loss.predict(each, x[left_out], y[left_out], len(fitted))
+        if loss.n_classes:
+            predictions = right_probabilities(probabilities[np.newaxis], y)[0]
         variance = _jackknife(models, x, loss, len(splits[0][0]))
     elif linear and n > q:
         variance = float(np.mean((y - model.predict(x)) ** 2)) * q / (n - q)
@@ -122,7 +130,7 @@ def leave_out(
         first, second = np.array_split(rng.permutation(n), 2)
         halves = [fit(x[half], y[half], None) for half in (first, second)]
         variance = float(loss.distances(halves, x, len(first))[0, 1]) / 4
-    return LeftOut(predictions, float(loss.means(predictions[np.newaxis], y)[0]), variance)
+    return LeftOut(predictions, float(loss.means(predictions[np.newaxis], y)[0]), variance, probabilities)
 
 
 def _jackknife(models: Sequence[BaseEstimator], x: Float64[np.ndarray, "n p"], loss: Loss, n_rows: int) -> float:

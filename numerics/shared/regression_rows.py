@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 
 from numerics.shared.folds import OPTIONAL, Persons, persons_in
 
@@ -61,9 +61,7 @@ class RegressionRows:
         return persons_in(np.arange(len(self.y_test)), self.person_test)
 
     def hold_out(self, persons: Int64[np.ndarray, "persons"]) -> RegressionRows:
-        """Make test rows of all rows of some persons (some of `persons`).
-
-        A class that only they have stays with one of them: a model knows the classes that it learned.
+        """Make test rows of the rows of some persons (`mask_of`).
 
         Examples
         --------
@@ -73,12 +71,31 @@ class RegressionRows:
         >>> apart.y, apart.y_test, apart.person
         (array([1.]), array([0., 2.]), array([9]))
         """
+        return self.with_test(self.mask_of(persons))
+
+    def mask_of(self, persons: Int64[np.ndarray, "persons"]) -> Bool[np.ndarray, "n"]:
+        """Return which training rows are those of some persons (some of `persons`).
+
+        A class that only they have stays with one of them: some row of every class is not among the rows.
+
+        Examples
+        --------
+        >>> x, y = np.zeros((3, 1)), np.array([0.0, 1.0, 0.0])
+        >>> rows = RegressionRows(x, y, x[:0], y[:0], ("age",), ("no", "yes"))
+        >>> rows.mask_of(np.array([0, 1]))
+        array([ True, False, False])
+        """
         owners = np.arange(self.n) if self.person is None else self.person
         for place in range(len(self.classes)):
             having = owners[self.y == place]
             if np.isin(having, persons).all():
                 persons = persons[persons != having[0]]
-        test = np.isin(owners, persons)
+        return np.isin(owners, persons)
+
+    def with_test(self, test: Bool[np.ndarray, "n"]) -> RegressionRows:
+        """Make test rows of some training rows; without any, the test rows stay as they are."""
+        if not test.any():
+            return self
         return replace(
             self,
             x=self.x[~test],

@@ -11,7 +11,7 @@ from common import settings
 from common.results import PREDICT
 from common.settings import Config, ConfigError, setting
 from common.value_ranges import ValueRange, at_least, between
-from numerics.gp.kernel_names import NAMES, is_kernel
+from numerics.gp.kernel_names import NAMES, is_kernel, libraries_of
 from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 
@@ -152,8 +152,6 @@ class Settings(ProtocolSettings, prefix="gp"):
     @property
     def libraries(self) -> Mapping[str, str]:
         """As of `ProtocolSettings`."""
-        from numerics.gp.kernel_registry import libraries_of  # not for those who read keys only
-
         return libraries_of(self.kernel)
 
     def check_together(self, config: Mapping[str, Any], files: Collection[str]) -> None:

@@ -42,7 +42,7 @@ class FittedModel(Payload):
     variance : float
         Estimated variance of its model, in squared units of the outcome; 0 unless `Select.reference` is ``left-out``.
     n : int
-        Number of rows that it learned from, ``n_i``.
+        Number of rows that its errors, here and in `Losses`, and its moments are of.
     features : tuple of str
         Names of its inputs, in order.
     model : ndarray
@@ -54,6 +54,8 @@ class FittedModel(Payload):
         Number of rows of the site, if it uses a sample of `n` of them; else 0.
     classes : tuple of str
         The classes of its rows, in order; empty for amounts. With classes, all errors are log losses.
+    held_out : int
+        Number of rows besides that it held out to judge predictions. The model is fitted to these, too.
     """
 
     method: str
@@ -66,6 +68,12 @@ class FittedModel(Payload):
     scatter: Float64[np.ndarray, "q q"]
     sampled_from: int = 0
     classes: tuple[str, ...] = ()
+    held_out: int = 0
+
+    @property
+    def n_fitted(self) -> int:
+        """Number of rows that the model was fitted to, ``n_i``."""
+        return self.n + self.held_out
 
 
 @dataclass(frozen=True)
@@ -157,7 +165,7 @@ class Exchange(Payload, answer=Losses):
 
 @dataclass(frozen=True)
 class Rows(Payload):
-    """To the center, once: the rows that the site's model learned from, if the site allows it; else no rows.
+    """To the center, once: the rows that the site did not hold out, if the site allows it; else no rows.
 
     Attributes
     ----------
@@ -185,6 +193,8 @@ class Pool(Payload, answer=Rows):
 @dataclass(frozen=True)
 class Errors(Payload):
     """To the center, once: mean squared errors on the rows that this learner held out.
+
+    Its own model, which it has fitted to these rows, too, counts by fits without them.
 
     Attributes
     ----------

@@ -77,7 +77,12 @@ class Settings(ProtocolSettings, prefix="sec"):
         "sum", "newcomers join the cluster with the largest sum or mean of similarities"
     )
     join: str = setting("", "results directory of an earlier run whose clusters this run's sites join", path=True)
-    holdout: float = setting(0.2, "own data: share of a site's rows on which predictions are compared", between(0, 0.9))
+    holdout: float = setting(
+        0.2,
+        "own data: share of a site's rows on which predictions are compared; its model is of all rows, and judged on"
+        " these by fits without them",
+        between(0, 0.9),
+    )
     allow_row_models: bool = setting(
         False, "simulation: models that hold rows (knn, svr) may be candidates; a scenario's table may set it"
     )
@@ -133,7 +138,7 @@ class Consents(settings.Settings):
     min_leaf: int = setting(5, "fewest rows in a leaf of a tree; the larger of this and the run's applies", at_least(1))
     allow_row_models: bool = setting(False, "models that hold rows (knn, svr) may leave the site")
     allow_pooling: bool = setting(
-        False, "ALL rows that the model learns from may go to the center, if a run has sec.combine=pooled-rows"
+        False, "ALL rows that are not held out may go to the center, if a run has sec.combine=pooled-rows"
     )
 
 

@@ -54,6 +54,8 @@ class Report:
         Version by package.
     missing : dict
         By site, its failures in order.
+    lost : list of str
+        Sites that did not answer their last ask.
     notes : list of str
         Warnings to read before using the result.
     config : dict
@@ -102,6 +104,7 @@ class Report:
     ledger: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     missing: dict[str, list[str]] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     config: dict[str, Any] = field(default_factory=dict)
     command: str = ""
@@ -171,7 +174,7 @@ class Report:
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("schema", "seed", "rounds"), (int,)),
     **dict.fromkeys(("scenario", "protocol", "command", "session", "shorthand"), (str,)),
-    **dict.fromkeys(("sites", "table", "convergence", "notes", "figures"), (list,)),
+    **dict.fromkeys(("sites", "lost", "table", "convergence", "notes", "figures"), (list,)),
     **dict.fromkeys(
         (
             "metrics",

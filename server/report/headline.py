@@ -78,7 +78,7 @@ def answer(report: Report, beside: Collection[str] = ()) -> str:
     values = {name: _counted(report, name) for name in report.metrics}
     better = direction(meaning(report.protocol, chosen.metric))
     value = f"{_value(report, report.metrics, chosen.metric)}{f' ({better})' if better else ''}"
-    verbs = _SINGULAR if len(report.sites) == 1 else _PLURAL
+    verbs = _SINGULAR if len(set(report.sites) - set(report.lost)) == 1 else _PLURAL
     words = _Words({**values, **verbs, "who": _who(report), "value": value}, report.protocol)
     sentence = chosen.sentence.format_map(words)
     compared = [_describe(each) for each in comparisons(report) if each.metric not in beside]
@@ -305,13 +305,14 @@ def chosen_answer(report: Report) -> Answer | None:
 
 def _who(report: Report) -> str:
     """Return the subject of the answer."""
-    silent = len(report.missing.keys() & set(report.sites))
-    sites = counted(len(report.sites), "site")
-    if 0 < silent < len(report.sites):  # the number of those that answered every ask
-        sites = f"{len(report.sites) - silent} of {sites}"
+    complete = len(set(report.sites) - report.missing.keys())  # the sites that answered every ask
+    n_sites = len({*report.sites, *report.missing})
+    sites = counted(n_sites, "site")
+    if 0 < complete < n_sites:
+        sites = f"{complete} of {sites}"
     if any(report.config.get(key) for key in report_of(report.protocol).earlier_keys):
         return f"With the result of an earlier run, {sites}"
-    return f"Together, {sites}" if len(report.sites) > 1 else sites
+    return f"Together, {sites}" if len(set(report.sites) - set(report.lost)) > 1 else sites
 
 
 def _value(report: Report, values: Mapping[str, Any], name: str) -> str:

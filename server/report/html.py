@@ -44,7 +44,7 @@ _VERDICTS = (
         "A price is the distance to an alternative that is not available in practice: data in one place, clusters"
         " without bounds of fairness, the best of several known in advance.",
     ),
-    (UNCLEAR, "Not significant: the difference is within its error over the repetitions (paired t test, 5 %)."),
+    (UNCLEAR, "Not significant: the difference is within its error over repetitions or rows (paired t test, 5 %)."),
 )
 """First words of a verdict, and their explanation."""
 
@@ -136,13 +136,19 @@ def _saved(way: Way, what: str) -> str:
 def _facts(report: Report) -> dict[str, object]:
     """Return size and cost of the run."""
     return {
-        "sites": len(report.sites),
+        "sites": _n_sites(report),
         "rounds": f"{report.rounds:,}",
         "time": human_seconds(report.seconds),
         "to the sites": human_bytes(report.ledger.get("bytes_to_sites", 0)),
         "from the sites": human_bytes(report.ledger.get("bytes_from_sites", 0)),
         "seed": str(report.seed),
     }
+
+
+def _n_sites(report: Report) -> str:
+    """Return the number of sites that answered every ask, of how many."""
+    n_sites, complete = len({*report.sites, *report.missing}), len(set(report.sites) - report.missing.keys())
+    return f"{n_sites:,}" if complete == n_sites else f"{complete:,} of {n_sites:,}"
 
 
 # -- overview, answer and figures -------------------------------------------------------------------------------------

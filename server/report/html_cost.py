@@ -18,13 +18,14 @@ from server.report.markup import (
     table,
     text,
 )
+from server.report.missing_sites import reasons, remedy
 
 _DIRECTIONS = {"to_site": "to sites", "from_site": "from sites", "both": "both ways"}
 _SHARED_COLUMNS = ("round", "seconds", "sites", "bytes_to_sites", "bytes_from_sites")
 """Columns that the table of rounds has for every protocol."""
 _MOST_ROUNDS = 100
 _MOST_SHAPES = 8
-_MOST_EVENTS = 20
+_MOST_REASONS = 20
 """Listed events of one site."""
 
 
@@ -149,6 +150,10 @@ def missing(report: Report) -> Html:
         return paragraph("None: every site answered in every round.")
     rows = []
     for name, events in sorted(report.missing.items()):
-        more = len(events) - _MOST_EVENTS
-        rows.append([name, "; ".join([*events[:_MOST_EVENTS], *([f"and {more} more"] if more > 0 else [])])])
-    return table("Sites that did not answer, or failed", ("site", "what happened"), rows, where="report.json")
+        known = reasons(events)
+        more = len(known) - _MOST_REASONS
+        text = "; ".join([*known[:_MOST_REASONS], *([f"and {more} more"] if more > 0 else [])])
+        todo = remedy(events)
+        rows.append([name, f"{text}. {todo[0].upper()}{todo[1:]}." if todo else text])
+    header = ("site", "what happened, and what to do")
+    return table("Sites that did not answer, or failed", header, rows, where="report.json")

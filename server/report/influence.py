@@ -14,6 +14,8 @@ from strategies.influence import Influence
 
 _NOTABLE = 0.05
 """Smallest improvement without a site that the report mentions, as a share of the result."""
+_SLIGHT = 0.0005
+"""Smallest share of a result that changes without a site and is told from none."""
 
 
 def as_data(influence: Influence | None) -> dict[str, Any]:
@@ -41,7 +43,7 @@ def as_data(influence: Influence | None) -> dict[str, Any]:
 
 
 def sentence(report: Report) -> str:
-    """Return a sentence on the site that influences the result most; empty if that is not defined."""
+    """Return a sentence on the site that influences the result most, or that none does; empty if it is not defined."""
     first = "In the first row of the table, " if "n_cells" in report.metrics else ""
     first = first or ("In the first repetition, " if int(report.config.get("repetitions", 1)) > 1 else "")
     known = report.influence
@@ -50,7 +52,11 @@ def sentence(report: Report) -> str:
     site, whole, what = known["most"], known["with_all"], meaning(report.protocol, known["measure"])
     words = what.words if what else known["measure"]
     if whole is None:
-        return f"{first}{site} influences the result most ({words}: {_text(known['without'][site], share=True)})."
+        changed = known["without"][site]
+        if changed is not None and changed < _SLIGHT:
+            text = f"{first}no site alone influences the result ({words}: below {percent(_SLIGHT)} for each)."
+            return text[0].upper() + text[1:]
+        return f"{first}{site} influences the result most ({words}: {_text(changed, share=True)})."
     share = bool(what and what.share)
     value = _text(known["without"][site], share=share)
     text = f"{first}{site} influences the result most: without it, the {words} is {value} instead of"

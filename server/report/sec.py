@@ -29,7 +29,7 @@ def holdings(config: Config, arrays: Arrays) -> str:
 
 
 _POOLED = (
-    "All rows that its model learns from went to the fusion center from every site of a cluster of several that allows"
+    "All rows that are not held out went to the fusion center from every site of a cluster of several that allows"
     " it (allow-pooling); the others' rows stayed there."
 )
 
@@ -122,9 +122,9 @@ REPORT = ProtocolReport(
         "Exchange": "the learners' models, for all to try",
         "Losses": "errors of the others' models on a learner's rows",
         "Pool": "a question for the rows of sites in a cluster of several",
-        "Rows": "all rows that a learner's model learned from, where the site allows it; else none",
+        "Rows": "all rows that a learner does not hold out, where the site allows it; else none",
         "Predict": "a learner's cluster, and weights of the models in it; models of pooled rows, if there are any",
-        "Errors": "errors on rows that a learner held out",
+        "Errors": "errors on rows that a learner held out; of its own model, by fits without these rows",
     },
     earlier_keys={
         **FROM,

@@ -9,6 +9,7 @@ from server.report.data import Report
 from server.report.formatting import columns, folded, human_bytes, human_seconds, printable
 from server.report.headline import answer, first_metrics
 from server.report.influence import sentence
+from server.report.missing_sites import reasons
 from server.report.verdict import verdict
 
 _MOST_SITES = 10
@@ -103,7 +104,8 @@ def render_table(report: Report) -> str:
         ["time", human_seconds(report.seconds)],
     ]
     cost += [
-        [f"missing {printable(name)}", printable("; ".join(events))] for name, events in sorted(report.missing.items())
+        [f"missing {printable(name)}", printable("; ".join(reasons(events)))]
+        for name, events in sorted(report.missing.items())
     ]
     if influence := sentence(report):
         cost.append(["influence", printable(influence)])

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, Literal
 
 from server.report.data import Arrays, Report, json_value
-from server.report.formatting import counted, listed
+from server.report.formatting import listed
 from server.report.glossary import meaning
 from server.report.headline import chosen_answer, half_width, in_words, value_text
 from server.report.influence import better_without
+from server.report.missing_sites import caution
 from server.report.protocol import Answer, Rival, report_of
 from server.report.table_headline import label_columns
 
@@ -151,6 +152,9 @@ def judge(report: Report, arrays: Arrays, cautions: Sequence[str] = ()) -> Verdi
     if len(report.sites) == 1:
         others = "No other site answered" if report.missing else "The run has one site"
         reason = f"{others}: there is nobody to join."
+        return Verdict(UNDECIDED, _words(UNDECIDED), reason, warnings=warnings)
+    if len(left := sorted(set(report.sites) - set(report.lost))) <= 1:
+        reason = f"{f'Only {left[0]}' if left else 'No site'} answered its last ask: run again when others do, too."
         return Verdict(UNDECIDED, _words(UNDECIDED), reason, warnings=warnings)
     if chosen is None or (label_columns(report) and len(report.table) > 1):
         return Verdict(UNDECIDED, _words(UNDECIDED), _nothing_to_compare(report, chosen), warnings=warnings)
@@ -334,8 +338,7 @@ def _of_sites(report: Report) -> list[str]:
     """Return the warnings of every protocol: sites that failed, and a site that spoils the result."""
     warnings = []
     if report.missing:
-        who, all_sites = listed(sorted(report.missing)), {*report.sites, *report.missing}
-        warnings.append(f"{len(report.missing)} of {counted(len(all_sites), 'site')} did not answer every ask: {who}.")
+        warnings.append(caution(report.missing, len({*report.sites, *report.missing})))
     if improved := better_without(report):
         warnings.append(improved)
     return warnings

@@ -19,14 +19,16 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
         name for name, seen in zip(result.names, result.seen, strict=True) if not (seen or name in result.left_out)
     ]
     if silent:
-        notes.append(f"{', '.join(silent)}: have no part in the result; they gave no prediction, or had nothing to add")
+        notes.append(f"{', '.join(silent)}: no part in the result, for want of a prediction, or of something to add")
     if without_receipt := outcome.plan.without_receipt:
         notes.append(
             f"{', '.join(without_receipt)}: did not confirm that they stored a model (silent, or no site-output-dir);"
             " predictions later go without them"
         )
     if result.alone is not None and (unknown := [name for name in result.names if name not in result.alone.names]):
-        notes.append(f"{', '.join(unknown)}: did not answer how well they predict alone, and are not compared with")
+        notes.append(
+            f"{', '.join(unknown)}: no answer about predictions by own columns alone, so no part in the comparison"
+        )
     if result.own_site:
         share = "is the result" if result.own_share == 1 else "counts a half of it"
         notes.append(

@@ -212,7 +212,7 @@ class SEC(FusionStrategy):
             keep=not self.settings.pooled,
             classes=learners.classes,
             places=tuple(learners.places(name) for name in senders) if learners.classes else (),
-            rows=np.array([learners.profiles[name].n for name in senders] if learners.classes else [], np.int64),
+            rows=np.array([learners.profiles[name].n_fitted for name in senders] if learners.classes else [], np.int64),
         )
 
     def _scores_at_center(
@@ -248,8 +248,11 @@ class SEC(FusionStrategy):
 
         if not 2 <= answer.n <= MOST_ROWS:
             refuse("n", f"expected a number of rows from 2 to {MOST_ROWS}")
-        if answer.sampled_from and not answer.n < answer.sampled_from <= MOST_ROWS:
-            refuse("sampled_from", f"expected 0, or more rows than the {answer.n} of the sample, {MOST_ROWS} at most")
+        if not 0 <= answer.held_out <= MOST_ROWS - answer.n:
+            refuse("held_out", f"expected a number of rows, {MOST_ROWS} at most with the others")
+        used = answer.n_fitted
+        if answer.sampled_from and not used < answer.sampled_from <= MOST_ROWS:
+            refuse("sampled_from", f"expected 0, or more rows than the {used} of the sample, {MOST_ROWS} at most")
         check_classes(answer, "classes", answer.classes)
         largest = LARGEST_LOG_LOSS if answer.classes else LARGEST_ERROR
         if not 0 <= answer.error <= largest:

@@ -31,7 +31,9 @@ def check_rows(learners: Learners) -> Check:
             raise PayloadError(answer.title(), "x", f"expected {expected} columns, got {answer.x.shape[1]}")
         if len(answer.y) not in (0, profile.n):
             raise PayloadError(
-                answer.title(), "y", f"expected none or the {profile.n} rows it learned from, got {len(answer.y)}"
+                answer.title(),
+                "y",
+                f"expected none or the {profile.n} rows that are not held out, got {len(answer.y)}",
             )
 
     return check

@@ -185,7 +185,7 @@ def _mixture_losses(
         losses=losses[np.ix_(old, old)],
         errors=learners.errors[old],
         variances=learners.variances[old],
-        n=learners.n[old].astype(np.float64),
+        n=np.array([profile.n for profile in learners.profiles.values()], np.float64)[old],
         weights=learners.weights[old],
         noise=np.array([noise.get(learners.names[i], 0.0) for i in old]),
         squared=not learners.classes,

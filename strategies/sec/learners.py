@@ -127,7 +127,7 @@ class Learners:
     @property
     def n(self) -> Int64[np.ndarray, "L"]:
         """``(L,)`` numbers of rows that the models were fitted to."""
-        return np.array([profile.n for profile in self.profiles.values()], np.int64)
+        return np.array([profile.n_fitted for profile in self.profiles.values()], np.int64)
 
     @property
     def errors(self) -> Float64[np.ndarray, "L"]:
@@ -186,7 +186,7 @@ def _weights(profiles: Iterable[FittedModel], rule: str) -> Float64[np.ndarray, 
 
     Errors that are nearly 0 beside the largest one count as equal: an exact model is not infinitely better.
     """
-    pairs = np.array([(profile.n, profile.error) for profile in profiles], np.float64).reshape(-1, 2)
+    pairs = np.array([(profile.n_fitted, profile.error) for profile in profiles], np.float64).reshape(-1, 2)
     n, errors = pairs.T
     largest = errors.max(initial=0.0)
     if rule == "rows" or largest == 0:
@@ -196,8 +196,11 @@ def _weights(profiles: Iterable[FittedModel], rule: str) -> Float64[np.ndarray, 
 
 def _same_learner(one: FittedModel, other: FittedModel) -> bool:
     """Return whether two answers are of one learner; fits on two kinds of processor differ by rounding."""
-    same = (one.method, one.n, one.features, one.classes) == (other.method, other.n, other.features, other.classes)
-    return same and bool(np.isclose(one.error, other.error, rtol=_ROUNDING, atol=0))
+
+    def facts(learner: FittedModel) -> tuple[object, ...]:
+        return learner.method, learner.n, learner.held_out, learner.features, learner.classes
+
+    return facts(one) == facts(other) and bool(np.isclose(one.error, other.error, rtol=_ROUNDING, atol=0))
 
 
 def _common_features(answers: Mapping[str, FittedModel]) -> tuple[str, ...]:
@@ -229,6 +232,7 @@ def arrays_of(learners: Learners) -> dict[str, Any]:
         "features": np.array(profiles[0].features if profiles else (), dtype=str),
         "errors": learners.errors,
         "n": learners.n,
+        "held_out": np.array([each.held_out for each in profiles], np.int64),
         "weights": learners.weights,
         **{f"model_{place}": each.model for place, each in enumerate(profiles)},
         **{f"mean_{place}": each.mean for place, each in enumerate(profiles)},
@@ -261,17 +265,19 @@ def former_learners(arrays: Mapping[str, np.ndarray]) -> dict[str, FittedModel]:
 
 def _profiles(arrays: Mapping[str, np.ndarray], places: Iterable[int]) -> dict[str, FittedModel]:
     features, classes = (tuple(map(str, arrays.get(key, ()))) for key in ("features", "classes"))
+    held_out = arrays.get("held_out", np.zeros_like(arrays["n"]))
     profiles: dict[str, FittedModel] = {}
     for place in places:
         profiles[str(arrays["learners"][place])] = FittedModel(
             method=str(arrays["methods"][place]),
             error=float(arrays["errors"][place]),
             variance=0.0,  # it serves the clustering, which is done
-            n=int(arrays["n"][place]),
+            n=int(arrays["n"][place] - held_out[place]),
             features=features,
             model=arrays[f"model_{place}"],
             mean=arrays[f"mean_{place}"],
             scatter=arrays[f"scatter_{place}"],
             classes=tuple(classes[at] for at in arrays.get(f"classes_{place}", np.zeros(0, np.int64))),
+            held_out=int(held_out[place]),
         )
     return profiles

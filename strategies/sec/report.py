@@ -252,7 +252,7 @@ def notes_on(outcome: SECOutcome) -> list[str]:
             " other clusters: check its data (units? rows?), or leave it out"
         )
     sampled = [
-        f"{name} ({each.n} of {each.sampled_from} rows)"
+        f"{name} ({each.n_fitted} of {each.sampled_from} rows)"
         for name, each in outcome.learners.profiles.items()
         if each.sampled_from
     ]
@@ -298,7 +298,7 @@ def table_of(outcome: SECOutcome) -> list[dict[str, Any]]:
         )
         if best:
             row["recommended"] = _list_counts(best)
-        row["rows"] = sum(profiles[i].n for i in members)
+        row["rows"] = sum(profiles[i].n_fitted for i in members)
         row["methods"] = _list_counts(Counter(profiles[i].method for i in members))
         held_out_errors = {str(name): outcome.errors.get(str(name), {}) for name in names[members]}
         row |= mean_errors(with_recommendation(held_out_errors, outcome.recommendations), outcome.prefix)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import intervals
 from benchmarks.driver import config_of, drive, sites_of, strategy_of
 from benchmarks.labels import share_right
 from benchmarks.side import Method, NotHereError, Side, bc3e, gp, gp_peers, residual, sec
@@ -129,6 +130,30 @@ def test_one_site_predicts_as_the_full_process_with_its_hyperparameters() -> Non
     covariance = kernel.matrix(theta[:-1], x, x) + np.exp(2 * theta[-1]) * np.eye(len(x))
     expected = kernel.matrix(theta[:-1], points, x) @ np.linalg.solve(covariance, units.outputs(shard.y))
     np.testing.assert_allclose(outcome.fused.mean, expected, atol=1e-6)
+
+
+def test_a_draw_of_gp_has_all_methods_at_the_same_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few rows in all, the process of all rows is the exact one, and knows what all sites know."""
+    monkeypatch.setattr("benchmarks.intervals._MILLION", 300)
+    monkeypatch.setattr("benchmarks.intervals._TEST_ROWS", 40)
+    found = intervals.draw("million", 0, "random", with_svgp=False)
+    assert found.keys() == {"gp", "product of experts", "all rows, exact"}
+    assert found["gp"].bytes > found["product of experts"].bytes > 0
+    assert math.isnan(found["all rows, exact"].bytes)
+    for scores in found.values():
+        assert 0 < scores.smse < 1
+        assert scores.seconds > 0
+        assert list(scores.coverage) == sorted(scores.coverage)
+
+
+@pytest.mark.parametrize("column", ["output", "input"])
+def test_a_wrong_cell_is_one_cell_of_one_site(monkeypatch: pytest.MonkeyPatch, column: str) -> None:
+    monkeypatch.setattr("benchmarks.intervals._MILLION", 300)
+    data = intervals.split_of("million", 0, "kmeans")
+    wrong = intervals.with_wrong_cell(data, 0, column)
+    before, after = (np.column_stack([each.rows.x, each.rows.y]) for each in (data, wrong))
+    assert after[before != after].tolist() == [intervals.WRONG]
+    np.testing.assert_array_equal(before[data.shards[0].n :], after[data.shards[0].n :])
 
 
 PEERS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,15 @@ def test_a_page_that_is_drawn_later_is_that_of_the_run(
     assert not (path / "report.html").exists()
     assert len(again.figures) == len(again.report.figures) > 0
     assert page() == drawn
+
+
+def test_figures_without_matplotlib_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, frames, more = PROTOCOLS["sec"]
+    run = cs.run(settings, data=frames, progress=False, **more)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(cs.ConfigError, match=r"needs matplotlib: pip install 'consilience\[report\]'"):
+        _ = run.figures
+    assert "<iframe" in run._repr_html_()
 
 
 def test_a_run_by_sites_predicts_by_a_run() -> None:

@@ -137,20 +137,20 @@ def test_no_run_whatever_its_seed_learns_about_rows_beside_the_sample(
         used.append(sorted([*rows.y, *rows.y_test]))
     assert all(each == used[0] for each in used)
     fitted = select(site)
-    assert (fitted.n, fitted.sampled_from) == (25, 120)
+    assert (fitted.n, fitted.held_out, fitted.sampled_from) == (25, 5, 120)
 
 
 def test_few_rows_are_not_counted_but_for_those_learned_from(tmp_path: Path) -> None:
     assert select(real_site(tmp_path)).sampled_from == 0
 
 
-@pytest.mark.parametrize("said", [-5, 1, 50, 10**12])
+@pytest.mark.parametrize("said", [-5, 1, 50, 60, 10**12])
 def test_a_sample_of_fewer_rows_than_it_has_is_refused(tmp_path: Path, said: int) -> None:
     fitted = select(real_site(tmp_path))
-    assert fitted.n == 50
+    assert (fitted.n, fitted.held_out) == (50, 10)
     with pytest.raises(PayloadError, match="sampled_from"):
         SEC()._check_fitted("lab-1", replace(fitted, sampled_from=said))
-    SEC()._check_fitted("lab-1", replace(fitted, sampled_from=60))
+    SEC()._check_fitted("lab-1", replace(fitted, sampled_from=61))
 
 
 # -- moments ----------------------------------------------------------------------------------------------------------
@@ -176,10 +176,10 @@ def test_moments_of_rows_that_could_be_solved_for_are_refused(tmp_path: Path, n:
 
 @pytest.mark.parametrize(("n", "held_out"), [(5, 0), (20, 0), (22, 0), (23, 5), (25, 5), (49, 10)])
 def test_errors_of_fewer_than_five_held_out_rows_are_not_told(tmp_path: Path, n: int, held_out: int) -> None:
-    """So few are not held out at all, but learned from."""
+    """So few are not held out at all."""
     site = real_site(tmp_path, draw_rows(1, n, 1))
     fitted = select(site)
-    assert fitted.n == n - held_out
+    assert (fitted.n, fitted.held_out) == (n - held_out, held_out)
     told = predict(site, ALONE)
     assert told.n_test == held_out
     assert (told.errors > 0).all() == (held_out > 0)

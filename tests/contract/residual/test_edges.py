@@ -266,7 +266,7 @@ def test_who_does_not_say_how_well_it_predicts_alone_is_named(tmp_path: Path, ho
     # Before the end: models are stored in the last round; where a site holds the outcome, it answers in between.
     number = whole.rounds - (3 if holder else 1)
     report, _, _ = learn(settings, tamper=silent(SHOP, range(number, number + 1)))
-    assert "shop: did not answer how well they predict alone, and are not compared with" in report.notes
+    assert "shop: no answer about predictions by own columns alone, so no part in the comparison" in report.notes
     alone = {row["site"]: row["alone"] for row in whole.table if "alone" in row}
     assert set(alone) == set(COLUMNS)
     del alone["shop"]
@@ -280,7 +280,7 @@ def test_an_agent_that_never_predicted_has_no_part_and_is_named(tmp_path: Path, 
         chosen = {"residual__algorithm": algorithm, "residual__power": "1"}
         report, arrays, _ = learn(own_data_config(tmp_path, folder, **chosen), tamper=silent(SHOP, range(2, 1000)))
         assert arrays["beta"][SHOP] == 0
-        told = "have no part in the result; they gave no prediction, or had nothing to add"
+        told = "no part in the result, for want of a prediction, or of something to add"
         [named] = [note.partition(": ")[0] for note in report.notes if note.endswith(told)]
         assert "shop" in named.split(", ")
 

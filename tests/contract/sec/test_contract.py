@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.svm import NuSVR
 
 from numerics.sec.cluster_assignment import same_partition
+from protocols.models import decode_model
 from protocols.sec.payloads import Errors, Exchange, FittedModel, Losses, Pool, Predict, Rows, Select
 from protocols.wire.message import find
 from server.results import load
@@ -20,7 +21,7 @@ from strategies.errors import FusionError
 from tests.support.contract import StrategyContract
 from tests.support.parameters import few
 from tests.support.runs import Nodes, outcome_of, run_once, run_with_grid
-from tests.support.sec_sites import draw_rows, forgery, own_data_config, write_sites
+from tests.support.sec_sites import draw_rows, forgery, own_data_config, write_files, write_sites
 from tests.support.tampering import parcels_of, silent
 
 GROUPS = [0, 1, 0, 1, 0]
@@ -100,7 +101,7 @@ def test_every_site_learns_whom_it_belongs_with(tmp_path: Path, folder: Path) ->
     told = pd.read_csv(path / "sites" / "lab-3" / "collaborators.csv")
     assert told["learner"].tolist() == ["lab-1", "lab-3"]
     assert told["cluster"].tolist() == [1, 1]
-    assert told["rows"].tolist() == [33, 34]  # of 41 and 43, a fifth held out
+    assert told["rows"].tolist() == [41, 43]
     np.testing.assert_allclose(told["weight"], (n / errors) / (n / errors).sum(), rtol=1e-12)
 
 
@@ -151,6 +152,49 @@ def test_the_mean_of_eq_5_is_weighted(tmp_path: Path, rule: str) -> None:
     weights = [len(each) / (leave_one_out(each) if rule == "precision" else 1) for each in rows]
     mixed = np.average(predictions, axis=0, weights=weights)
     assert report.metrics["mse_test_cluster"] == pytest.approx(float(np.mean((mixed - test["y"]) ** 2)), rel=1e-9)
+
+
+@pytest.mark.parametrize("candidates", ["lr", "rf"])
+def test_the_share_held_out_changes_no_model(tmp_path: Path, folder: Path, candidates: str) -> None:
+    """A site's model is of all rows, as that of a user who learns alone."""
+    models = []
+    for share in (0.0, 0.2, 0.5):
+        settings = own_data_config(tmp_path, folder, sec__candidates=candidates, sec__holdout=share)
+        _, arrays = load(run_once(settings, len(GROUPS))[0])
+        models.append([arrays[f"model_{place}"] for place in range(len(GROUPS))])
+    for own in zip(*models, strict=True):
+        for each in own[1:]:
+            np.testing.assert_array_equal(each, own[0])
+    if candidates == "lr":
+        rows = pd.read_csv(folder / "lab-0.csv")
+        x = rows[list("abc")].to_numpy()
+        np.testing.assert_allclose(decode_model(models[1][0]).predict(x), fit_linear(rows).predict(x), rtol=1e-9)
+
+
+def test_the_own_model_is_judged_on_held_out_rows_by_fits_without_them(tmp_path: Path, folder: Path) -> None:
+    """The rows that are held out and the others have the errors of every row by the regression of all others."""
+    path, _ = run_once(own_data_config(tmp_path, folder), len(GROUPS))
+    _, arrays = load(path)
+    for place, (error, n, held_out) in enumerate(zip(arrays["errors"], arrays["n"], arrays["held_out"], strict=True)):
+        told = pd.read_csv(path / "sites" / f"lab-{place}" / "answers.csv", index_col="prediction")
+        alone = told["mean_squared_error"]["alone"]
+        total = error * (n - held_out) + alone * held_out
+        assert total / n == pytest.approx(leave_one_out(pd.read_csv(folder / f"lab-{place}.csv")), rel=1e-9)
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_no_model_that_knows_the_held_out_rows_predicts_them(tmp_path: Path, classes: bool) -> None:
+    """The nearest neighbor knows its own rows by heart; of an outcome of noise it knows nothing else."""
+    rng = np.random.default_rng(5)
+    noise = rng.choice(["no", "yes"], 60) if classes else rng.normal(size=60)
+    folder = write_files(tmp_path / "labs", {"lab-0": draw_rows(0, 60, 5).assign(y=noise)})
+    settings = {"sec__candidates": "knn(n_neighbors=1)", "sec__allow_row_models": True}
+    report, _ = load(run_once(own_data_config(tmp_path, folder, **settings), 1)[0])
+    score = "log_loss" if classes else "mse"
+    for way in ("alone", "cluster", "all", "personal"):
+        assert report.metrics[f"{score}_{way}"] > 0.5  # which is that of noise, and 0 of rows that are known
+    if classes:
+        assert 0.2 < report.metrics["auc_cluster"] < 0.8
 
 
 @pytest.mark.parametrize("reference", ["left-out", "fitted"])

@@ -67,6 +67,19 @@ def test_a_start_that_does_not_grow_is_not_scaled(taking: Any) -> None:
     assert estimated(work, n=10**6) == pytest.approx(1.1, rel=1e-6)
 
 
+def test_a_buffer_of_a_constant_size_is_not_scaled(taking: Any) -> None:
+    """Of work whose rows take 8 bytes each, and whose buffer takes 4 MB."""
+    spend = taking(lambda m: 1e-7 * m)
+
+    def run(m: int) -> None:
+        spend(m)
+        buffer, rows = np.zeros(500_000), np.zeros(m)
+        del buffer, rows
+
+    law = clients.cost._measure(Work(run, (1.0, 1.0)), 1_000_000, 1.0)
+    assert law.bytes_of(1_000_000) == pytest.approx(12e6, rel=0.05)
+
+
 def test_few_rows_are_measured_as_they_are(taking: Any) -> None:
     sizes: list[int] = []
     work = Work(lambda m: sizes.append(m), (0.9, 3.0))

@@ -81,6 +81,7 @@ def test_only_what_is_empty_can_stand_for_not_set() -> None:
         ("share", float("nan"), "must be a finite number, got nan"),
         ("share", 0.1, "must be 0 (not set), or from 0.5 to 1, got 0.1"),
         ("method", "third", "must be one of 'one', 'other', got 'third'"),
+        ("method", None, "must be one of 'one', 'other', got None"),
         ("file", 3, "must be text in quotes, got 3"),
     ],
 )

@@ -403,6 +403,26 @@ print(sorted({"flwr", "grpc", "pandas", "sklearn", "scipy", "matplotlib", "torch
     assert done.stdout.strip() == "[]"
 
 
+def test_own_data_are_checked_without_the_libraries_of_the_mathematics(world: SimpleNamespace) -> None:
+    each = [
+        "protocol=bc3e data={good}",
+        "protocol=sec data={good} target=level",
+        "protocol=residual data={no_level} target=level id=patient",
+        "protocol=coreset data={good} sensitive=sex coreset.k=2",
+        "protocol=gp data={good} target=level",
+    ]
+    runs = [settings_of(text, world) for text in each]
+    code = f"""
+import sys
+from server.preflight import preflight
+for run in {runs!r}:
+    preflight(run)
+print(sorted({{"sklearn", "scipy", "matplotlib", "torch", "numba"}} & sys.modules.keys()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_what_is_prepared_is_not_logged_before_the_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,8 +75,9 @@ def test_where_all_columns_are_used_there_is_none_that_is_not(tmp_path: Path) ->
 @pytest.mark.parametrize(("holdout", "learned", "held"), [("0.2", 35, 5), ("0", 40, 0), ("0.5", 20, 20)])
 def test_how_many_rows_are_held_out(lab: Path, holdout: str, learned: int, held: int) -> None:
     text = told(lab, f"sec.holdout={holdout}")
-    assert f"{learned} rows to learn from, {held} held out to compare predictions on (sec.holdout)" in text
-    assert f"the number of rows learned from ({learned})" in text
+    assert f"40 rows to learn from; predictions are compared on {held} of them (sec.holdout)" in text
+    assert f"the numbers of rows ({learned}, and {held} held out)" in text
+    assert ("fits without these rows stand for your model" in text) == (held > 0)
 
 
 # -- what would leave -------------------------------------------------------------------------------------------------
@@ -134,7 +135,7 @@ def test_rows_are_told_where_they_would_be_pooled(lab: Path) -> None:
     assert "no rows, whatever sec.combine=pooled-rows asks for: allow-pooling is not set" in text
     assert "but see above" not in text
     text = told(lab, "sec.combine=pooled-rows", "allow-pooling=true")
-    assert "ALL 35 ROWS that the model learns from" in text
+    assert "ALL 35 ROWS that are not held out" in text
     assert "single rows (but see above)" in text
 
 

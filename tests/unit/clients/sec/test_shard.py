@@ -50,7 +50,7 @@ def test_check_says_that_a_sample_is_used_and_that_the_number_of_rows_leaves(
     config = {"data": str(path), "protocol": "sec", "target": "y", "sec.candidates": "lr", "sec.holdout": 0.2}
     lines = check.check_lines(config)
     assert "  a sample of 30 rows, the same in all runs" in lines
-    assert "  25 rows to learn from, 5 held out to compare predictions on (sec.holdout)" in lines
+    assert "  30 rows to learn from; predictions are compared on 5 of them (sec.holdout)" in lines
     assert "  once: the number of rows (100)" in lines
 
 

@@ -22,7 +22,7 @@ def test_report_json_has_the_documented_keys_in_order():
     documented = ["schema", "scenario", "protocol", "seed", "sites", "rounds", "seconds"]
     documented += ["metrics", "published", "table", "ledger", "versions"]
     assert keys[: len(documented)] == documented
-    optional = ["missing", "notes", "config", "command", "convergence", "session", "overview", "differences"]
+    optional = ["missing", "lost", "notes", "config", "command", "convergence", "session", "overview", "differences"]
     optional += ["shorthand", "influence", "verdict", "figures"]
     assert keys[len(documented) :] == optional
 

@@ -77,10 +77,13 @@ def test_the_answer_names_the_main_number_its_direction_and_its_rivals(protocol,
 
 
 def test_the_answer_of_a_single_site_is_of_one():
-    sentence = answer(make(sites=["a"], protocol="sec", metrics={"mse_cluster": 0.1}, published={}))
+    alone = {"sites": ["a"], "missing": {}}
+    sentence = answer(make(**alone, protocol="sec", metrics={"mse_cluster": 0.1}, published={}))
     assert sentence.startswith("1 site, each predicting with its cluster, has a mean")
-    assert answer(make(sites=["a"])).startswith("1 site put 94.2 ± 0.4 % (higher is better) of its instances")
-    assert answer(make(sites=["a"], protocol="residual", metrics={"test_mse": 0.1})).startswith("1 site predicts test")
+    assert answer(make(**alone)).startswith("1 site put 94.2 ± 0.4 % (higher is better) of its instances")
+    assert answer(make(**alone, protocol="residual", metrics={"test_mse": 0.1})).startswith("1 site predicts test")
+    assert answer(make(sites=["a"])).startswith("1 of 2 sites put 94.2"), "the other one never answered"
+    assert answer(make(lost=["b"])).startswith("1 of 2 sites put 94.2"), "the other one ceased to answer"
 
 
 def test_the_answer_of_a_run_that_goes_on_from_another_says_so():

@@ -105,7 +105,9 @@ def test_a_run_of_many_sites_and_rounds_gives_a_page_of_bounded_size():
     assert "900 rows are left out here: all are in report.json" in html
     assert ">site-199<" in html
     assert "the slowest, round 1000, 10.0 s" in html
-    assert "and 980 more" in html
+    assert "rounds 0 to 999: no answer within 600 s" in html
+    events = {"a": [f"round {n}: its answer {n} was refused" for n in range(1000)]}
+    assert "and 980 more" in report_html(make(missing=events), {})
 
 
 def test_the_configuration_shows_first_what_differs_from_the_defaults():

@@ -39,6 +39,13 @@ def test_a_distance_has_no_value_with_all_sites() -> None:
     assert sentence(report) == "b influences the result most (share of labels that change: 20.0 %)."
 
 
+def test_no_site_is_named_where_next_to_nothing_changes_without_any() -> None:
+    of_labels = Influence("share of labels that change", None, {"a": 0.0, "b": 2e-7})
+    assert sentence(with_influence(of_labels)).startswith("No site alone influences the result (share of labels")
+    repeated = sentence(with_influence(of_labels, config={"repetitions": 2}))
+    assert repeated.startswith("In the first repetition, no site alone influences the result")
+
+
 def test_what_is_not_finite_is_the_largest_change_and_kept_as_null() -> None:
     report = with_influence(Influence("test_mse", 1.0, {"a": 1e30, "b": math.nan}))
     assert report.influence["most"] == "b"

@@ -139,9 +139,20 @@ def test_the_report_keeps_the_verdict_with_what_was_compared() -> None:
     kept = Report.from_json(replace(made, verdict=found.as_data()).to_json())
     assert verdict(kept) == found
     assert [way.metric for way in found.ways] == ["accuracy", "accuracy_majority", "accuracy_best_component"]
-    assert found.warnings == ("1 of 2 sites did not answer every ask: b.",)
+    assert found.warnings == ("1 of 2 sites did not answer every ask; b: timed out in round 3.",)
     made.missing = {"node 7": ["its process ended"]}  # before it had said its name
-    assert judge(made, {}).warnings == ("1 of 3 sites did not answer every ask: node 7.",)
+    assert judge(made, {}).warnings == ("1 of 3 sites did not answer every ask; node 7: its process ended.",)
+
+
+def test_one_site_that_is_left_does_not_decide_for_all() -> None:
+    made = _bc3e(1370, 1454, 1300)
+    assert judge(made, {}).decision == DO_NOT_JOIN
+    made.missing = {"b": ["round 2: no answer within 5 s"]}
+    assert judge(made, {}).decision == DO_NOT_JOIN, "it answered again"
+    made.lost = ["b"]
+    assert str(judge(made, {})) == "Undecided. Only a answered its last ask: run again when others do, too."
+    made.lost = ["a", "b"]
+    assert judge(made, {}).reason.startswith("No site answered its last ask")
 
 
 @pytest.mark.parametrize(
