@@ -209,7 +209,7 @@ class _Moves:
         )
 
     def _moved(self, pool: PooledCoreset, now: _Centers, softness: Sequence[float], answer: Moments) -> _Centers:
-        """Return the centers at the means of their rows, as the sums say; with too few rows, of synthetic rows alone."""
+        """Return the centers at the means of their rows, as the sums say; with few, at those of synthetic rows."""
         bounds, rows = pool.bounds(self.outcome.fairness), now.rows
         n_rows = answer.whole.sum(axis=1)
         sizes, sums = n_rows.astype(np.float64), self._about_mean(n_rows, answer.sums)
