@@ -147,7 +147,7 @@ def gap(world: World, seed: int) -> dict[str, tuple[float, float]]:
         "1 answer": apart(common, one),
         **{f"{n} answers": apart(common, predictions_of(world, kernel, common, order, n)) for n in _GAP_ANSWERS},
         "9, rounded": apart(common, predictions_of(world, kernel, common, order, 9, real=True)),
-        "9, theta of all rows": apart(pooled, predictions_of(world, kernel, pooled, order, 9)),
+        **{f"{n}, theta of all rows": apart(pooled, predictions_of(world, kernel, pooled, order, n)) for n in (9, 33)},
     }
 
 
