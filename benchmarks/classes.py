@@ -8,6 +8,7 @@ or every second site has its classes the other way around. The whole protocol ru
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.side.protocol import run_protocol
+from benchmarks.driver import Transcript, config_of, drive, sites_of, strategy_of
+from benchmarks.driver import world as registered
 from benchmarks.side.sec_peers import flower_average
 from benchmarks.tables import format_size, table_head, table_row
 from clients.sec.model_store import senders_of
@@ -155,6 +157,17 @@ def pooled(shards: Sequence[RegressionRows], x: Float64[np.ndarray, "t p"], k: i
     return probabilities
 
 
+def _run(shards: Sequence[RegressionRows], seed: int, settings: Mapping[str, Any]) -> Transcript:
+    """Run sec on sites that hold a share of their rows out, as they do of own data."""
+
+    def shard(config: Mapping[str, Any], place: int, *_: Any, **__: Any) -> RegressionRows:
+        return shards[place]
+
+    with registered("sec", shards) as name, patch("clients.site.shard", shard):
+        config = config_of(name, seed, protocol="sec", **settings)
+        return drive(strategy_of(config, len(shards)), sites_of(config, len(shards)), time.perf_counter)
+
+
 def measure(world: World, seed: int, settings: Mapping[str, Any]) -> tuple[dict[str, list[float]], Any]:
     """Return the scores of every way to predict, in the order of `_SCORES`, and the transcript of sec."""
     shards, x, y = draw(world, seed)
@@ -166,7 +179,7 @@ def measure(world: World, seed: int, settings: Mapping[str, Any]) -> tuple[dict[
         kept[site.name] = dict(zip([*senders_of(site), ""], weights, strict=True)), float(site.memory["power"])
 
     with patch("clients.sec.handlers.save_result", keep):
-        run = run_protocol("sec", shards, seed, {"protocol": "sec", **settings})  # as own data are held out
+        run = _run(shards, seed, settings)
     learners, labels = run.outcome.learners, run.outcome.clusters.labels
     judged = [place for place in range(len(shards)) if not world.swapped or place % 2 == 0]
     ways: dict[str, list[np.ndarray]] = {}

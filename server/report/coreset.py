@@ -58,7 +58,8 @@ REPORT = ProtocolReport(
     answers=(
         Answer(
             "cost_left_out",
-            "{who} put {n_rows} into fair clusters at a cost of {cost}. A row that had no part in them costs {value}",
+            "{who} put {n_assigned} into fair clusters at a cost of {cost}. A row that had no part in them costs"
+            " {value}",
             {
                 "cost_alone": Rival(
                     "by each site alone",
@@ -74,7 +75,7 @@ REPORT = ProtocolReport(
         ),
         Answer(
             "cost",
-            "{who} put {n_rows} into fair clusters at a cost of {value}",
+            "{who} put {n_assigned} into fair clusters at a cost of {value}",
             {
                 "cost_full": Rival(
                     "by the same algorithm on all rows in one place",
@@ -128,6 +129,7 @@ REPORT = ProtocolReport(
         "n_groups": Meaning("groups"),
         "n_coreset": Meaning("weighted points that were clustered"),
         "n_sent": Meaning("weighted points that the sites sent"),
+        "n_assigned": Meaning("rows in the clusters", counts="row"),
         "n_merged": Meaning("points that stood for too few rows and were merged with another"),
         "n_withheld": lower("rows of which nothing was sent, since their group is too rare at their site"),
     },

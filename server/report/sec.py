@@ -110,7 +110,9 @@ REPORT = ProtocolReport(
         **score_meanings(_WAYS),
         "n_classes": Meaning("classes of the outcome, over all sites"),
         "n_learners": Meaning("learners"),
-        "n_measured": Meaning("learners with held-out rows to measure errors on"),
+        "n_measured": Meaning(
+            "learners with held-out rows to measure errors on, of their own models by fits without these rows"
+        ),
         "n_unclustered": lower("learners without a cluster, since too little is known of them"),
         "clusters_correct": higher("draws in which every learner is in its true cluster", share=True),
         "adjusted_rand": higher("agreement with the true clusters, adjusted Rand index (1: full, 0: by chance)"),

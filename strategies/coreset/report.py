@@ -36,6 +36,7 @@ def metrics_of(outcome: CoresetOutcome) -> dict[str, float]:
         "n_clusters": float((outcome.total.sum(axis=1) > 0).sum()),
         "n_groups": float(len(pool.groups)),
         "n_rows": float(sum(summary.n_rows for summary in summaries)),
+        "n_assigned": float(outcome.total.sum()),
         "n_coreset": float(len(outcome.points.weights)),
         "n_sent": float(len(pool.union.weights)),
         "n_merged": float(sum(summary.merged for summary in summaries)),

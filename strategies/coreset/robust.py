@@ -48,7 +48,7 @@ def far_sites(pool: PooledCoreset, most: float) -> dict[str, str]:
     varies = unit > (_ROUNDING * np.median(np.abs(means), axis=0)) ** 2
     distance = _root_mean(squares[:, varies] / unit[varies]) if varies.any() else np.zeros(len(own))
     return {
-        site: f"its rows are {far:.3g} times as far from the middle as those of most sites"
+        site: f"its rows are {float(f'{far:.3g}'):,g} times as far from the middle as those of most sites"
         for site, far in zip(own, distance.tolist(), strict=True)
         if far > most
     }

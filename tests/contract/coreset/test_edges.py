@@ -337,6 +337,7 @@ def test_a_site_that_does_not_confirm_is_named(tmp_path: Path, folder: Path) -> 
     np.testing.assert_array_equal(found.arrays["centers"], whole.arrays["centers"])
     assert found.report.missing == {"hospital": ["round 2: no answer within 5 s"]}
     assert any(note.startswith("hospital: sent a coreset, but did not confirm") for note in found.report.notes)
+    assert found.metrics["n_assigned"] == found.arrays["counts"].sum() < found.metrics["n_rows"]
     assert_true(found, "clinic", "practice")
 
 

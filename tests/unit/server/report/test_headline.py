@@ -44,7 +44,7 @@ from tests.support.sample_report import make
         ("residual", {"n_predicted": 30.0}, "predict 30 rows"),
         (
             "coreset",
-            {"cost": 12000.4, "cost_unfair": 12000.4, "n_rows": 5000.0, "max_violation": 0.0},
+            {"cost": 12000.4, "cost_unfair": 12000.4, "n_assigned": 5000.0, "max_violation": 0.0},
             "put 5,000 rows into fair clusters at a cost of 12,000 (lower is better): the same as without the bounds of"
             " fairness. Every cluster keeps the bounds of fairness.",
         ),
