@@ -106,7 +106,6 @@ GAP_WORLDS: Sequence[tuple[str, int, str, int]] = (
     ("concrete", 10, "random", 0),
     ("concrete", 10, "kmeans", 0),
     ("airfoil", 5, "random", 0),
-    ("airfoil", 10, "random", 0),
     ("airfoil", 5, "kmeans", 0),
     ("Friedman 1", 10, "random", 0),
     ("pumadyn", 5, "random", 2000),
