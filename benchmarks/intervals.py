@@ -46,7 +46,7 @@ Numbers = Float64[np.ndarray, "t"]
 
 
 class Scores(NamedTuple):
-    """Scores of one draw: errors, coverage by level, bytes a point (NaN: rows are in one place) and seconds (NaN: not measured)."""
+    """Scores of one draw: errors, coverage by level, and bytes a point and seconds, NaN where there are none."""
 
     smse: float
     msll: float
