@@ -10,7 +10,7 @@ from server.report.formatting import listed
 _EVENT = re.compile(r"round (\d+): (.*)", re.DOTALL)
 _CODE = re.compile(r" \[[a-z-]+\]$")
 _MOST_REASONS = 3
-"""Most sites of which a sentence has the reason."""
+"""Most reasons that a sentence has."""
 _MOST_NAMES = 10
 """Most sites that a sentence names."""
 _RESTART = "start its SuperNode again, with the same site and site-output-dir"
@@ -67,12 +67,19 @@ def caution(missing: Mapping[str, Sequence[str]], n_sites: int) -> str:
     >>> caution({"b": ["round 3: no answer within 600 s"]}, 2)
     '1 of 2 sites did not answer every ask; b: no answer within 600 s.'
     """
-    names = sorted(missing)
-    text = f"{len(names)} of {n_sites:,} sites did not answer every ask"
-    if len(names) <= _MOST_REASONS:
-        return "; ".join([text, *(f"{name}: {_CODE.sub('', _last(missing[name]))}" for name in names)]) + "."
+    text = f"{len(missing)} of {n_sites:,} sites did not answer every ask"
+    sites: dict[str, list[str]] = {}
+    for name in sorted(missing):
+        sites.setdefault(_CODE.sub("", _last(missing[name])), []).append(name)
+    if len(sites) > _MOST_REASONS:
+        return f"{text}: {_named(sorted(missing))}."
+    return "; ".join([text, *(f"{_named(names)}: {reason}" for reason, names in sites.items())]) + "."
+
+
+def _named(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others."""
     more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
-    return f"{text}: {listed([*names[:_MOST_NAMES], *more])}."
+    return listed([*names[:_MOST_NAMES], *more])
 
 
 def _last(events: Sequence[str]) -> str:

@@ -48,7 +48,9 @@ def test_the_page_on_faults_has_the_same_failures() -> None:
 
 def test_a_sentence_names_few_sites_with_reasons_and_many_without() -> None:
     few = {name: ["round 2: it has too few rows [too-few-rows]"] for name in "ab"}
-    text = "2 of 9 sites did not answer every ask; a: it has too few rows; b: it has too few rows."
+    few["c"] = ["round 1: it is late", "round 4: its node is not connected"]
+    text = "3 of 9 sites did not answer every ask; a and b: it has too few rows; c: its node is not connected."
     assert caution(few, 9) == text
     many = {f"site-{n:02d}": ["round 2: x"] for n in range(12)}
-    assert caution(many, 20).endswith("site-08, site-09 and 2 more.")
+    assert caution(many, 20).endswith("site-08, site-09 and 2 more: x.")
+    assert caution({name: [f"reason {name}"] for name in "abcd"}, 5).endswith("every ask: a, b, c and d.")
