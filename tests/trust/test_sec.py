@@ -140,6 +140,19 @@ def test_no_run_whatever_its_seed_learns_about_rows_beside_the_sample(
     assert (fitted.n, fitted.held_out, fitted.sampled_from) == (25, 5, 120)
 
 
+def test_runs_that_hold_other_rows_out_tell_nothing_new_but_rounded_errors(tmp_path: Path) -> None:
+    """Of exact errors of one model, those of the rows between two shares would be the difference."""
+    fitted = []
+    for place, share in enumerate((0.1, 0.2, 0.4)):
+        site = real_site(tmp_path / str(place))
+        fitted.append(select(replace(site, config={**site.config, "sec.holdout": share}, seed=place)))
+    assert len({each.n for each in fitted}) == len(fitted)
+    for each in fitted:
+        np.testing.assert_array_equal(each.model, fitted[0].model)
+        assert each.error == float(f"{each.error:.4g}")
+        assert (each.n_fitted, each.variance) == (60, fitted[0].variance)
+
+
 def test_few_rows_are_not_counted_but_for_those_learned_from(tmp_path: Path) -> None:
     assert select(real_site(tmp_path)).sampled_from == 0
 

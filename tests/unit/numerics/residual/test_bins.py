@@ -78,16 +78,16 @@ def test_randomized_response_keeps_and_replaces_as_often_as_it_says(epsilon: flo
 
 def test_bins_of_a_site_that_is_absent_are_missing() -> None:
     rng = np.random.default_rng(0)
-    a, b = rng.integers(0, 16, size=(2, 600)).astype(float)
+    a, b = rng.integers(0, 16, size=(2, 300)).astype(float)
     y = np.sin(a) + 0.1 * b
     combination = AgentCombination(("x", "y"), np.zeros(2), 0.0, None, (1, 1), (16, 16))
-    finished = finish(combination, np.stack([a, b]), SquaredError(y, Split(300, 100, 200), 0.0))
+    finished = finish(combination, np.stack([a, b]), SquaredError(y, Split(150, 50, 100), 0.0))
     assert finished.errors[2] < 0.1 * y.var()
     own = {"x": a[:, None].astype(np.uint8), "y": b[:, None].astype(np.uint8)}
-    both, without_x, without_y = finished.combination.predict_without_each(own, 600)
-    assert np.mean((y - both)[400:] ** 2) == pytest.approx(finished.errors[2])
+    both, without_x, without_y = finished.combination.predict_without_each(own, 300)
+    assert np.mean((y - both)[200:] ** 2) == pytest.approx(finished.errors[2])
     assert np.isfinite(without_x).all()
-    assert np.mean((y - without_y)[400:] ** 2) < np.mean((y - without_x)[400:] ** 2)
+    assert np.mean((y - without_y)[200:] ** 2) < np.mean((y - without_x)[200:] ** 2)
     assert finished.combination.missing(["y"]) == ("x",)
 
 
