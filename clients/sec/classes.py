@@ -86,7 +86,9 @@ class ForeignPredictions:
         """Places of the own model, which is known by its content; none if it was not fitted to held-out rows."""
         if (own := self._site.memory.get("own_model")) is None:
             return []
-        return [place for place in self._usable if digest_of(self._ask.models[place]) == own.tolist()]
+        n_bytes, *digest = own.tolist()
+        same_size = [place for place in self._usable if len(self._ask.models[place]) == n_bytes]
+        return [place for place in same_size if digest_of(self._ask.models[place]) == digest]
 
     @property
     def _some_rows(self) -> Int64[np.ndarray, "some"]:

@@ -60,7 +60,7 @@ def select_model(ask: Select, site: Site) -> FittedModel:
     if left_out is not None and ask.reference == "left-out":
         site.memory["left_out"] = left_out.predictions[~held_out]
     if held_out.any():
-        site.memory["own_model"] = np.array(digest_of(model), np.int64)
+        site.memory["own_model"] = np.array([len(model), *digest_of(model)], np.int64)
     save_models(site, {site.name: model})
     mean, scatter = _moments(rows) if ask.moments else (np.zeros(0), np.zeros((0, 0)))
     return FittedModel(
