@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import combinations
 
@@ -306,19 +306,41 @@ def unlike_values(tables: Mapping[str, Table], config: Mapping[str, object]) -> 
     for column in [each.column for each in categories_of(config)] + _target_of_classes(tables, config):
         cells = {name: table.columns[column] for name, table in tables.items() if column in table.columns}
         values = {name: set(text_of(own)) - {""} for name, own in cells.items()}
-        for (site, own), (peer, others) in combinations(values.items(), 2):
-            if own and others and not own & others:
-                yield (
-                    f"{column!r}: {_names(sorted(own))} at {site}, {_names(sorted(others))} at {peer}, and no"
-                    " value at both: write them alike, or models take them for others"
-                )
-                break
+        yield from without_common(column, values)
         spellings: dict[str, list[str]] = {}
         for value in sorted(set().union(*values.values())):
             spellings.setdefault(value.casefold(), []).append(value)
         for alike in spellings.values():
             if len(alike) > 1:
                 yield f"{column!r}: {_names(alike)} differ only in case: models take them for others"
+
+
+def without_common(column: str, values: Mapping[str, Collection[str]]) -> list[str]:
+    """Return a line on the first two sites that have no value of a column in common; `values` by site.
+
+    Examples
+    --------
+    >>> without_common("ill", {"a": {"no", "yes"}, "b": {"no"}, "c": set()})
+    []
+    """
+    for (site, own), (peer, others) in combinations(values.items(), 2):
+        if own and others and {each.casefold() for each in own}.isdisjoint(each.casefold() for each in others):
+            return [
+                f"{column!r}: {_names(sorted(own))} at {site}, {_names(sorted(others))} at {peer}, and no value at"
+                " both: write them alike, or models take them for others"
+            ]
+    return []
+
+
+def classes_in(table: Table, config: Mapping[str, object]) -> set[str]:
+    """Return the classes of the target as text; empty for amounts, or without the target.
+
+    Examples
+    --------
+    >>> sorted(classes_in(Table("a.csv", {"ill": np.array(["yes", "no", None], object)}), {"target": "ill"}))
+    ['no', 'yes']
+    """
+    return {text for name in _target_of_classes({"": table}, config) for text in text_of(table.columns[name])} - {""}
 
 
 def _target_of_classes(tables: Mapping[str, Table], config: Mapping[str, object]) -> list[str]:

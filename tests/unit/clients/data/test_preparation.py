@@ -194,6 +194,11 @@ def test_classes_that_two_sites_write_otherwise_are_named() -> None:
     line = "'y': 'no' and 'yes' at a, '0' and '1' at b, and no value at both: write them alike"
     assert next(unlike_values({"a": words, "b": digits}, {"target": "y"})).startswith(line)
     assert not list(unlike_values({"a": digits, "b": digits}, {"target": "y"}))
+    capitals = replace(words, columns={"y": np.array(["No", "Yes"] * 3, object)})
+    assert list(unlike_values({"a": words, "b": capitals}, {"target": "y"})) == [
+        "'y': 'No' and 'no' differ only in case: models take them for others",
+        "'y': 'Yes' and 'yes' differ only in case: models take them for others",
+    ]
 
 
 def test_numbers_as_text_have_their_setting_named() -> None:
