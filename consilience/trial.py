@@ -65,7 +65,7 @@ class Trial:
             proposal = registry.room(name, "fit").propose(tables, target) if fits else None
             if proposal is not None:
                 proposals[name] = proposal
-        check_proposals(proposals, tables)
+        check_proposals(proposals, tables, target)
         best = max(proposals, key=lambda name: proposals[name].fit)
         return cls(best, proposals[best].settings, tuple(_lines(tables, proposals, best)))
 

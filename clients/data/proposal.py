@@ -13,6 +13,7 @@ from clients.data.cells import numbers_of, text_of
 from clients.data.inspection import misleading, person_column, suggested_categories
 from clients.data.preparation import prepare
 from clients.data.table import DataError, Table, quote
+from common.grouping import list_names
 
 Tables = Mapping[str, Table]
 """Tables by site, as they were read."""
@@ -126,10 +127,29 @@ def cleaning(tables: Tables, columns: Iterable[str], roles: Mapping[str, str]) -
             left_out[name] = "is constant"
         elif any(np.isnan(each[name].astype(float)).all() for each in values):
             left_out[name] = "is empty at a site"
+    left_out |= lacking_columns(tables, columns)
     if left_out:
         used = [name for name in done[0].columns if name not in left_out and name not in taken]
         settings["features"] = " ".join(_patterns(used, categories_of(settings)))
     return settings, left_out
+
+
+def lacking_columns(tables: Tables, common: Sequence[str]) -> dict[str, str]:
+    """Return reasons by column that some file lacks, with the column there that differs from it only in case.
+
+    Examples
+    --------
+    >>> a, b = (Table(name, {"x": np.zeros(2), column: np.zeros(2)}) for name, column in (("a", "age"), ("b", "Age")))
+    >>> lacking_columns({"a": a, "b": b}, ["x"])["age"]
+    "is not at b, which has 'Age': write them alike"
+    """
+    reasons = {}
+    for name in dict.fromkeys(name for table in tables.values() for name in table.columns if name not in common):
+        without = [site for site, table in tables.items() if name not in table.columns]
+        near = {each for site in without for each in tables[site].columns if each.casefold() == name.casefold()}
+        which = f", which has {quote(sorted(near))}: write them alike" if near else ""
+        reasons[name] = f"is not at {list_names(without)}{which}"
+    return reasons
 
 
 def _misleading_columns(parts: Sequence[Table], roles: Mapping[str, str], settings: dict[str, str]) -> dict[str, str]:
@@ -178,14 +198,23 @@ def _is_constant(cells: np.ndarray) -> bool:
     return len(known) > 0 and float(np.ptp(known)) == 0
 
 
-def check_proposals(proposals: Mapping[str, Proposal], tables: Tables) -> None:
-    """Refuse files that fit no protocol.
+def check_proposals(proposals: Mapping[str, Proposal], tables: Tables, target: str = "") -> None:
+    """Refuse files that fit no protocol; `target`: the outcome that the user named.
 
     Raises
     ------
     DataError
         If there is no proposal.
     """
+    lacking = [name for name, table in tables.items() if target and target not in table.columns]
+    if not proposals and len(tables) == 1:
+        [name] = tables
+        raise DataError(f"{name} is the only file, and a file is a site: put the others' beside it", "bad-shape")
+    if not proposals and lacking:
+        raise DataError(
+            f"these files fit no protocol: there is no outcome {target!r} at {list_names(lacking)}",
+            "missing-column",
+        )
     if not proposals:
         columns = quote(dict.fromkeys(name for table in tables.values() for name in table.columns))
         raise DataError(

@@ -121,3 +121,22 @@ def test_a_value_of_a_category_that_tells_the_outcome(wards: Path) -> None:
     named = {**settings, "categories": "discharge=deceased|home|rehab", "features": "age discharge=*"}
     assert any("'discharge=deceased' is nearly a copy" in each for each in preflight(named).cautions)
     assert not any("nearly a copy" in each for each in preflight({**named, "features": "age discharge=home"}).cautions)
+
+
+def test_columns_that_a_file_lacks_are_left_out_and_named(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for name, column in (("north", "age"), ("south", "Age")):
+        columns = {column: rng.normal(size=40), "dose": rng.normal(size=40), "stay": rng.normal(size=40)}
+        pd.DataFrame(columns).to_csv(tmp_path / f"{name}.csv", index=False)
+    trial = Trial.of(tmp_path, "stay")
+    assert trial.settings["features"] == "dose"
+    assert "left out: 'age' is not at south, which has 'Age': write them alike" in trial.lines
+
+
+def test_a_folder_without_a_second_site_or_its_outcome_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "north.csv").write_text("dose,stay\n1.5,2\n2.5,3\n3.5,5\n")
+    with pytest.raises(DataError, match=r"^north is the only file, and a file is a site"):
+        Trial.of(tmp_path, "stay")
+    (tmp_path / "south.csv").write_text("dose,cost\n1.5,2\n2.5,3\n3.5,5\n")
+    with pytest.raises(DataError, match=r"there is no outcome 'stay' at south$"):
+        Trial.of(tmp_path, "stay")
