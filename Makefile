@@ -2,6 +2,7 @@
 # make test    the tests that CI runs: unit, contract, trust, process, docs (minutes)
 # make test-unit  those without whole runs, as plain `pytest` does (a minute)
 # make test-all   the slow ones too: every round, every field, published figures, all processes (half an hour and more)
+# make test-matrix  the unit tests on every Python of MATRIX that is installed, each in an environment of its own
 # make test-processors  the numerical unit tests on the other processors that this one can stand for (a minute)
 # make faults  writes the table of docs/faults.md anew, from what happens
 # make screenshots  the pictures in docs/images, from runs made anew (needs Chromium)
@@ -12,12 +13,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := $(VENV)/peers
+MATRIX ?= 3.11 3.12 3.13
 # PyPI's torch for Linux is the build for CUDA, wheels of 2.7 GB; the build without is here. Empty: take PyPI's.
 TORCH_INDEX ?= $(if $(filter Linux,$(shell uname -s)),https://download.pytorch.org/whl/cpu)
 # The run keeps its Flower state here, apart from the user's own ~/.flwr.
 export FLWR_HOME := $(CURDIR)/.flwr
 
-.PHONY: run test test-unit test-all test-processors keys faults screenshots docs bench peers lint clean
+.PHONY: run test test-unit test-all test-matrix test-processors keys faults screenshots docs bench peers lint clean
 
 run: $(VENV)/installed
 	$(BIN)/consilience run bc3e-wine
@@ -30,6 +32,13 @@ test-unit: $(VENV)/installed-dev
 
 test-all: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 3 tests -m "" --hypothesis-profile slow --timeout 1800
+
+test-matrix: $(MATRIX:%=test-python%)
+
+# An environment of its own for each; what `make clean` removes with the others.
+test-python%:
+	$(if $(shell python$* -c 'print(1)' 2>/dev/null),$(MAKE) VENV=$(VENV)/python$* PYTHON=python$* test-unit,\
+		@echo "python$*: not installed")
 
 test-processors: $(VENV)/installed-dev
 	$(BIN)/python -m tests.support.core_types --all tests/unit/numerics

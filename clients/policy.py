@@ -333,7 +333,7 @@ def check_lines(policy: Policy, asks: Sequence[type[Payload]], n_rows: int | Non
     megabytes = f"{policy.max_ask_mb:g} MB"
     return [
         "What your policy refuses",
-        *(lines or ["  no ask of this protocol"]),
+        *(lines or ["  nothing that this protocol asks, but"]),
         f"  after {policy.max_rounds} asks or {policy.max_bytes} bytes in a run: every further one",
         f"  an ask of more than {megabytes}",
         *([f"  any statistic of fewer than {policy.min_rows} rows"] if policy.min_rows else []),

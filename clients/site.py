@@ -111,6 +111,8 @@ class Site:
         of_run = context.run_config if simulated else taken_from_run(context.run_config)
         config = {**of_run, **context.node_config}
         policy = policy_of(context.node_config, simulated=simulated)
+        if context.run_config.get("secure-aggregation"):  # whoever starts the run relies on masks
+            policy = replace(policy, secure_aggregation=True)
         session, earlier = ask.session, earlier_directory(name, context)
         own = has_own_data(config)
         if not own:

@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 from common.data_places import absolute_place
+from common.grouping import list_names
 from common.value_ranges import ANY, Value, ValueRange, one_of
 
 Config = dict[str, Value]
@@ -24,6 +25,8 @@ Config = dict[str, Value]
 SCENARIO = "what the scenario sets"
 """The usual `other_source`."""
 
+_MOST_LISTED = 40
+"""Most names in a hint."""
 TYPE_WORDS = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}
 """Types in words."""
 
@@ -300,7 +303,7 @@ def _fields_of(cls: Any) -> Mapping[str, Setting]:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return a hint for an unknown name: names that end in it or are similar, else all names.
+    """Return a hint for an unknown name: names that end in it or are similar, else the first of all names.
 
     Examples
     --------
@@ -317,7 +320,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         likeness = [difflib.SequenceMatcher(None, each, name).ratio() for each in near]
         near = [each for each, own in zip(near, likeness, strict=True) if own > likeness[0] - 0.15]
-    return f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names)}"
+    return f"did you mean {' or '.join(near)}?" if near else f"there are: {list_names(names, _MOST_LISTED)}"
 
 
 def absolute(values: Mapping[str, Value], keys: Mapping[str, Setting]) -> Config:

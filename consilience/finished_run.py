@@ -18,6 +18,7 @@ from common.value_ranges import Value
 from consilience.errors import plain_errors
 from consilience.python_data import table_of_rows
 from server.report.data import ResultsError
+from server.report.formatting import counted
 from server.report.headline import answer
 from server.report.verdict import verdict
 from server.results import FIGURES, load
@@ -202,8 +203,8 @@ class Run:
         return target
 
     def __repr__(self) -> str:
-        sites, rounds = len(self._report.sites), self._report.rounds
-        return f"<Run {self._report.scenario}: {sites} sites, {rounds} rounds. {self.answer}>"
+        sites, rounds = counted(len(self._report.sites), "site"), counted(self._report.rounds, "round")
+        return f"<Run {self._report.scenario}: {sites}, {rounds}. {self.answer}>"
 
     def _repr_html_(self) -> str:
         page = self.path / "report.html"

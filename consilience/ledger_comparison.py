@@ -242,10 +242,14 @@ def compare_all(results: Path, ledgers: Sequence[Path]) -> tuple[list[str], bool
             agree = agree and not comparison.differences
             verdict = "DIFFERS in" if comparison.differences else "no contradiction," if comparison.notes else "agrees,"
             count = f"{len(comparison.differences)}, " if comparison.differences else ""
-            lines.append(f"{site}: {verdict} {count}{comparison.agreed} messages are the same in both")
+            lines.append(f"{site}: {verdict} {count}{_same(comparison.agreed)} in both")
             lines += [f"  differs: {each}" for each in comparison.differences]
             lines += [f"  {each}" for each in comparison.notes]
         if unreadable:
             lines.append(f"  {unreadable} lines of {path} cannot be read: a process ended while it wrote them")
     others = sorted(set(center) - compared)
     return lines + ([f"not compared: {', '.join(others)}"] if others else []), agree
+
+
+def _same(n: int) -> str:
+    return f"{n} message{' is' if n == 1 else 's are'} the same"

@@ -54,7 +54,8 @@ def agree_on_classes(lists: Mapping[str, Sequence[str]], target: str) -> tuple[s
     Raises
     ------
     ClassListError
-        If some sites have classes and some amounts; if there is one class, or too many.
+        If some sites have classes and some amounts; if there is one class, or too many; or if two sites write a class
+        in upper and lower case.
 
     Examples
     --------
@@ -81,4 +82,18 @@ def agree_on_classes(lists: Mapping[str, Sequence[str]], target: str) -> tuple[s
             f"the target {target!r} has {len(agreed)} classes over all sites, more than {MOST_CLASSES}; name them alike"
             " at all sites"
         )
+    _check_case(lists, agreed, target)
     return agreed
+
+
+def _check_case(lists: Mapping[str, Sequence[str]], agreed: Sequence[str], target: str) -> None:
+    """Refuse a class in upper and lower case; a site that has both tells them apart."""
+    spellings: dict[str, str] = {}
+    for label in agreed:
+        known = spellings.setdefault(label.casefold(), label)
+        if known != label and not any(known in own and label in own for own in lists.values()):
+            first, other = (next(name for name, own in lists.items() if each in own) for each in (known, label))
+            raise ClassListError(
+                f"the target {target!r} has a class {known!r} at {first} and {label!r} at {other}, which would be two:"
+                " write them alike"
+            )

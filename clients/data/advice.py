@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from clients.data.inspection import cautions, warnings_about
+from clients.data.inspection import cautions, classes_in, warnings_about
 from clients.data.preparation import empty_columns, prepare
 from clients.data.source import read_source
 from clients.data.table import DataError
@@ -24,12 +24,15 @@ class Advice(NamedTuple):
         Sentences on the table before preparation.
     cautions : list of str
         The warnings that may change a decision.
+    classes : set of str
+        The classes of the target; empty for amounts.
     """
 
     prepared: list[str]
     empty: list[str]
     warnings: list[str]
     cautions: list[str]
+    classes: set[str]
 
 
 def advice_of(config: Mapping[str, object]) -> Advice:
@@ -43,14 +46,15 @@ def advice_of(config: Mapping[str, object]) -> Advice:
     try:
         table = read_source(config)
         done = prepare(table, config)
-        return Advice(done.notes, done.empty, warnings_about(table, config), cautions(table, config))
+        warnings, of_decision = warnings_about(table, config), cautions(table, config)
+        return Advice(done.notes, done.empty, warnings, of_decision, classes_in(table, config))
     except DataError:  # the protocol's own lines say what is wrong
-        return Advice([], [], [], [])
+        return Advice([], [], [], [], set())
 
 
 def advice_lines(config: Mapping[str, object]) -> list[str]:
     """Return the advice as lines of `consilience check`; empty without advice."""
-    prepared, empty, warnings, _ = advice_of(config)
+    prepared, empty, warnings, *_ = advice_of(config)
     done = [*prepared, *empty_columns(empty)]
     lines = ["", "Prepared at this site", *(f"  {note}" for note in done)] if done else []
     return [*lines, "", "Look at", *(f"  {warning}" for warning in warnings)] if warnings else lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import combinations
 
@@ -14,7 +14,9 @@ from jaxtyping import Float64
 from clients.data.categories import MOST_VALUES, REST, Category, can_be_named, categories_of, categories_text
 from clients.data.cells import Cells, example_of, numbers_of, text_of
 from clients.data.column_selection import cell_name, split_patterns
+from clients.data.preparation import prepare
 from clients.data.table import Table, setting
+from clients.data.target import TASKS, task_of
 from common.grouping import list_names
 
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|uuid|mrn|nr|no|number|key|code|subject|patient|person)#?$", re.IGNORECASE)
@@ -51,6 +53,7 @@ def warnings_about(table: Table, config: Mapping[str, object]) -> list[str]:
     'unit' is constant, and tells nothing
     'dose' is the same as 'patient id' up to its unit
     """
+    table = _as_read(table, config)
     content = _content(table, config)
     categories = {each.column for each in categories_of(config)}
     texts = {name: cells for name, cells in content.items() if cells.dtype.kind in "bO" and name not in categories}
@@ -72,6 +75,7 @@ def cautions(table: Table, config: Mapping[str, object]) -> list[str]:
     >>> cautions(table, {"target": "y"}), cautions(table, {"target": "y", "features": "age"})
     (["'dose' is nearly a copy of the target: would you know it before it?"], [])
     """
+    table = _as_read(table, config)
     numbers = _numbers(_content(table, config))
     return [
         *(
@@ -81,6 +85,12 @@ def cautions(table: Table, config: Mapping[str, object]) -> list[str]:
         *_copies(_copies_of_target(table, numbers | _indicators(table, config), setting(config, "target"))),
         *_persons(table, config),
     ]
+
+
+def _as_read(table: Table, config: Mapping[str, object]) -> Table:
+    """Return the table with the texts as numbers that ``missing`` reads so; nothing is filled or left out."""
+    others = {"indicators", "categories", "ordinal"}
+    return prepare(table, {key: value for key, value in config.items() if key not in others}, whole=False).table
 
 
 def _content(table: Table, config: Mapping[str, object]) -> dict[str, Cells]:
@@ -285,27 +295,59 @@ def person_column(tables: Sequence[Table]) -> str:
 def unlike_values(tables: Mapping[str, Table], config: Mapping[str, object]) -> Iterator[str]:
     """Yield warnings about values of categories that differ only in case, or that two sites have none of in common.
 
+    Classes of the target count as such values.
+
     Examples
     --------
     >>> a, b = (Table(name, {"sex": np.array(cells, object)}) for name, cells in (("a", ["F", "M"]), ("b", ["female"])))
     >>> list(unlike_values({"a": a, "b": b}, {"categories": "sex=F|M|female"}))
     ["'sex': 'F' and 'M' at a, 'female' at b, and no value at both: write them alike, or models take them for others"]
     """
-    for category in categories_of(config):
-        values = {name: set(text_of(table.columns[category.column])) - {""} for name, table in tables.items()}
-        for (site, own), (peer, others) in combinations(values.items(), 2):
-            if own and others and not own & others:
-                yield (
-                    f"{category.column!r}: {_names(sorted(own))} at {site}, {_names(sorted(others))} at {peer}, and no"
-                    " value at both: write them alike, or models take them for others"
-                )
-                break
+    for column in [each.column for each in categories_of(config)] + _target_of_classes(tables, config):
+        cells = {name: table.columns[column] for name, table in tables.items() if column in table.columns}
+        values = {name: set(text_of(own)) - {""} for name, own in cells.items()}
+        yield from without_common(column, values)
         spellings: dict[str, list[str]] = {}
         for value in sorted(set().union(*values.values())):
             spellings.setdefault(value.casefold(), []).append(value)
         for alike in spellings.values():
             if len(alike) > 1:
-                yield f"{category.column!r}: {_names(alike)} differ only in case: models take them for others"
+                yield f"{column!r}: {_names(alike)} differ only in case: models take them for others"
+
+
+def without_common(column: str, values: Mapping[str, Collection[str]]) -> list[str]:
+    """Return a line on the first two sites that have no value of a column in common; `values` by site.
+
+    Examples
+    --------
+    >>> without_common("ill", {"a": {"no", "yes"}, "b": {"no"}, "c": set()})
+    []
+    """
+    for (site, own), (peer, others) in combinations(values.items(), 2):
+        if own and others and {each.casefold() for each in own}.isdisjoint(each.casefold() for each in others):
+            return [
+                f"{column!r}: {_names(sorted(own))} at {site}, {_names(sorted(others))} at {peer}, and no value at"
+                " both: write them alike, or models take them for others"
+            ]
+    return []
+
+
+def classes_in(table: Table, config: Mapping[str, object]) -> set[str]:
+    """Return the classes of the target as text; empty for amounts, or without the target.
+
+    Examples
+    --------
+    >>> sorted(classes_in(Table("a.csv", {"ill": np.array(["yes", "no", None], object)}), {"target": "ill"}))
+    ['no', 'yes']
+    """
+    return {text for name in _target_of_classes({"": table}, config) for text in text_of(table.columns[name])} - {""}
+
+
+def _target_of_classes(tables: Mapping[str, Table], config: Mapping[str, object]) -> list[str]:
+    """Return the target, if it holds classes wherever it is."""
+    name = setting(config, "target")
+    having = [table for table in tables.values() if name in table.columns]
+    return [name] if having and all(task_of(table, config, TASKS) == "classification" for table in having) else []
 
 
 def _names(names: list[str]) -> str:

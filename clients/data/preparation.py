@@ -218,7 +218,9 @@ def _read_numbers(table: Table, config: Mapping[str, object], categories: set[st
         if name in categories or is_class or _is_coded(cells) or (numbers := numbers_of(cells)) is None:
             continue
         columns[name] = numbers
-        if example := example_of(cells, numbers)[1]:
+        if (name == setting(config, "target") or _is_allowed(name, config)) and (
+            example := example_of(cells, numbers)[1]
+        ):
             notes.append(f"{name!r}: read as numbers, such as {example}")
     return replace(table, columns=columns)
 
@@ -343,10 +345,15 @@ def _used_columns(table: Table, config: Mapping[str, object]) -> list[str]:
         name
         for name in _content_columns(table, config)
         if table.columns[name].dtype.kind in "iuf"
-        and (
-            any(fnmatchcase(name, pattern) for pattern in patterns) if patterns else holds_numbers(table.columns[name])
-        )
+        and _is_allowed(name, config)
+        and (patterns or holds_numbers(table.columns[name]))
     ]
+
+
+def _is_allowed(name: str, config: Mapping[str, object]) -> bool:
+    """Whether ``features`` names the column, or is not set."""
+    patterns = split_patterns(setting(config, "features"))
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _medians(table: Table, columns: Mapping[str, Cells]) -> dict[str, float]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
+from clients.data.cells import numbers_of
 from clients.data.column_selection import holds_numbers, match_columns, numeric, sensitive_columns
 from clients.data.persons import persons_of
 from clients.data.table import DataError, Table, quote, setting
@@ -39,8 +40,10 @@ def input_names(table: Table, config: Mapping[str, object]) -> list[str]:
         names = [name for name, values in table.columns.items() if name not in roles and holds_numbers(values)]
     if not names:
         what = f"matches features={patterns!r}" if patterns else "holds numbers"
+        texts = [name for name, cells in table.columns.items() if name not in roles and numbers_of(cells) is not None]
+        hint = f"; missing=impute or missing=drop reads {quote(texts)} as numbers" if texts and not patterns else ""
         raise DataError(
-            f"{table.source}: no column beside the target {what}; it has {quote(table.columns)}", "missing-column"
+            f"{table.source}: no column beside the target {what}; it has {quote(table.columns)}{hint}", "missing-column"
         )
     return sorted(names)
 

@@ -20,6 +20,7 @@ from consilience.attack.interface import Attack, Claims
 from consilience.attack.site import AttackedSite, real_node
 from protocols import registry
 from protocols.settings import RunSettings
+from server.report.formatting import counted
 
 EXACT = 0.01
 """Largest width of the box of a known row, as a share of each column's range."""
@@ -84,7 +85,7 @@ class Outcome:
             f"  rows out: {self.rows_out} of {self.n_rows}",
             f"  groups of fewer than {self.min_rows} rows out: {self.groups_out}"
             f" ({self.n_true} of {self.n_claims} claims are true)",
-            f"  asks: {self.n_asks} in {self.n_runs} runs; refused: {refused or 'none'}",
+            f"  asks: {self.n_asks} in {counted(self.n_runs, 'run')}; refused: {refused or 'none'}",
             *(f"  {note}" for note in self.notes),
         ]
 

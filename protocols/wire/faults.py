@@ -198,8 +198,8 @@ _MESSAGES = {
         "(new-rows of its own policy)"
     ),
     Fault.UNMASKED: (
-        "its own policy lets it answer this in a sum over all sites only; set secure-aggregation=true in the run "
-        "configuration"
+        "it answers this in a masked sum over all sites only, as its own policy or the run says; set "
+        "secure-aggregation=true in the run configuration, and let the protocol ask through a mask"
     ),
     Fault.ASK_TOO_LARGE: "the ask has more bytes than it accepts (max-ask-mb of its own policy)",
     Fault.NO_MASK_KEYS: "it has no keys for this masked sum (restarted, or it missed a round), and must join it anew",

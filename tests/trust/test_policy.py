@@ -39,6 +39,7 @@ from tests.support.fault_federations import WORLDS, at_home
 from tests.support.grid import config
 from tests.support.payloads import example, through_bytes
 from tests.support.runs import outcome_of
+from tests.support.site_client import RealSite
 
 SURVEY = Survey("row", "salt")
 E_STEP = bc3e.EStep(0, True, 0, np.zeros(0), np.ones(3), ("cluster_x",), (np.full((3, 3), 1 / 3),), 20, 1e-6, 1, 0.0)
@@ -329,6 +330,13 @@ def test_what_is_summed_is_held_against_the_policy_in_the_clear_and_masked(
     assert {line["fault"] for line in lines if "fault" in line} == ({code} if code else set())
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_run_with_masks_gets_no_sum_in_the_clear(tmp_path: Path, masked: bool) -> None:
+    node = WORLDS["bc3e"](tmp_path).nodes[0]
+    site = RealSite(node, config(tmp_path, protocol="bc3e", secure_aggregation=masked))
+    assert (site.fault(1, E_STEP) == Fault.UNMASKED) is masked, "no policy, and a center that forgets the masks"
+
+
 # -- commitments ------------------------------------------------------------------------------------------------------
 
 
@@ -402,7 +410,7 @@ def test_check_names_every_ask_that_is_refused() -> None:
     assert refused
     assert all(f"{title}: " in lines for title in refused)
     assert "bc3e.Survey" not in lines
-    assert "no ask of this protocol" in "\n".join(check_lines(Policy(), asks_of("bc3e"), 8))
+    assert "nothing that this protocol asks" in "\n".join(check_lines(Policy(), asks_of("bc3e"), 8))
 
 
 @pytest.mark.parametrize(("text", "code"), [('protocols = ["gp"]', 0), ("rows = 3", 1)])

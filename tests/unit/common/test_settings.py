@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 from flwr.common.config import parse_config_args
 
-from common.settings import ConfigError, SettingError, Settings, absolute, setting, to_toml
+from common.settings import ConfigError, SettingError, Settings, absolute, did_you_mean, setting, to_toml
 from common.value_ranges import NOT_EMPTY, ValueRange, at_least, below, between, one_of
 
 
@@ -158,3 +158,9 @@ def test_the_public_settings_document_every_field() -> None:
     text = cs.GP.__doc__ or ""
     assert text.startswith("Kernel, gate and aggregation")
     assert "landmarks : int, default 32\n    gp.answers=1: landmarks of a query point (from 1 to 256)" in text
+
+
+def test_a_hint_lists_no_hundreds_of_names() -> None:
+    names = [f"{letter}{number}" for letter in "abcde" for number in range(20)]
+    assert did_you_mean("zz", names).endswith("b19 and 60 more")
+    assert did_you_mean("zz", names[:40]) == f"there are: {', '.join(names[:40])}"

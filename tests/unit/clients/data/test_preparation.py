@@ -15,9 +15,9 @@ from clients.data import DataError, Table, load, read_table
 from clients.data.advice import advice_lines
 from clients.data.blocks import open_blocks
 from clients.data.cells import number_of
-from clients.data.inspection import cautions, suggested_categories, warnings_about
+from clients.data.inspection import cautions, suggested_categories, unlike_values, warnings_about
 from clients.data.preparation import filled, prepare, prepare_new_rows
-from clients.data.regression import regression_rows
+from clients.data.regression import input_names, regression_rows
 from clients.sec.shard import check_columns as sec_columns
 
 MESSY = """subject#,age,income,sex,dose,y
@@ -169,6 +169,42 @@ def test_leaks_and_repeated_persons_are_named() -> None:
     assert "'grams' is nearly a copy of the target" in text
     assert "'patient': 30 of 30 names have several rows" in text
     assert "'x'" not in text
+
+
+def test_a_leak_in_words_is_named_once_missing_reads_them() -> None:
+    words = np.array(["no", "yes", "yes"] * 4, object)
+    table = Table("a.csv", {"dose": np.sin(np.arange(12.0)), "left": words, "y": words})
+    assert "'left' is nearly a copy of the target" in cautions(table, {"target": "y", "missing": "impute"})[0]
+    assert not cautions(table, {"target": "y"}), "text is no input"
+    assert not cautions(table, {"target": "y", "missing": "impute", "features": "dose"})
+
+
+def test_notes_are_about_columns_that_are_used() -> None:
+    words = np.array(["no", "yes"] * 3, object)
+    table = Table("a.csv", {"dose": np.array(["1 g", "2 g", "3 g"] * 2, object), "left": words, "y": np.arange(6.0)})
+    notes = prepare(table, {"target": "y", "missing": "impute", "features": "dose"}).notes
+    assert notes == ["'dose': read as numbers, such as '1 g' as 1"]
+
+
+def test_classes_that_two_sites_write_otherwise_are_named() -> None:
+    words, digits = (
+        Table(name, {"y": np.array(cells)}) for name, cells in (("a", ["no", "yes"] * 3), ("b", [0, 1] * 3))
+    )
+    words.columns["y"] = words.columns["y"].astype(object)
+    line = "'y': 'no' and 'yes' at a, '0' and '1' at b, and no value at both: write them alike"
+    assert next(unlike_values({"a": words, "b": digits}, {"target": "y"})).startswith(line)
+    assert not list(unlike_values({"a": digits, "b": digits}, {"target": "y"}))
+    capitals = replace(words, columns={"y": np.array(["No", "Yes"] * 3, object)})
+    assert list(unlike_values({"a": words, "b": capitals}, {"target": "y"})) == [
+        "'y': 'No' and 'no' differ only in case: models take them for others",
+        "'y': 'Yes' and 'yes' differ only in case: models take them for others",
+    ]
+
+
+def test_numbers_as_text_have_their_setting_named() -> None:
+    table = Table("a.csv", {"age": np.array(["41", "NA"], object), "y": np.arange(2.0)})
+    with pytest.raises(DataError, match=r"it has 'age', 'y'; missing=impute or missing=drop reads 'age' as numbers$"):
+        input_names(table, {"target": "y"})
 
 
 def test_categories_are_suggested_from_all_sites_with_few_values_together() -> None:

@@ -139,6 +139,13 @@ def test_a_site_that_lacks_a_class_goes_on() -> None:
         agree_on_classes({str(i): (f"c{i}", "d") for i in range(MOST_CLASSES)}, "y")
 
 
+def test_a_class_in_upper_and_lower_case_is_refused_unless_a_site_tells_them_apart() -> None:
+    message = r"target 'y' has a class 'Yes' at b and 'yes' at a, which would be two: write them alike"
+    with pytest.raises(ClassListError, match=message):
+        agree_on_classes({"a": ("no", "yes"), "b": ("Yes", "no")}, "y")
+    assert agree_on_classes({"a": ("A", "a"), "b": ("a", "b")}, "y") == ("A", "a", "b")
+
+
 def test_check_says_how_to_decide() -> None:
     assert len(target_lines(table(FEW), config(), TASKS)) == 2
     assert target_lines(table(FEW), config("classification"), TASKS) == [
