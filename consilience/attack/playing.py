@@ -60,7 +60,7 @@ class Outcome:
     guess: guess rows
       rows out: 0 of 80
       groups of fewer than 5 rows out: 0 (5 of 10 claims are true)
-      asks: 12 in 1 runs; refused: 2 budget-spent
+      asks: 12 in 1 run; refused: 2 budget-spent
     """
 
     name: str
