@@ -41,12 +41,9 @@ _LONGEST = (
 """Files of tests/process that take the longest; they begin."""
 
 
-@pytest.fixture(autouse=True)
-def umask() -> Iterator[None]:
-    """A real site that answers in this process makes its files its own, and so all that come after."""
-    before = os.umask(0o022)
-    yield
-    os.umask(before)
+def pytest_runtest_setup() -> None:
+    """Set the usual umask: a real site that answered in this process has made its files its own, and all after them."""
+    os.umask(0o022)
 
 
 @pytest.fixture(autouse=True, scope="module")

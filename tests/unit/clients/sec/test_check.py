@@ -111,6 +111,13 @@ def test_a_node_says_itself_what_its_models_may_hold(lab: Path) -> None:
         describe(rows, table, {**config, "allow-row-models": False})
 
 
+@pytest.fixture
+def no_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds and memory of an answer are not measured."""
+    monkeypatch.setattr("clients.sec.check.cost_lines", lambda *_: [])
+
+
+@pytest.mark.usefixtures("no_cost")
 def test_the_smallest_leaf_is_told_of_trees_and_of_nothing_else(lab: Path) -> None:
     trees = {"rf": True, "gb": True, "hgb": True, "lr": False, "nn": False}
     text = told(lab, f"sec.candidates={' '.join(trees)}", "sec.min-leaf=7")
@@ -118,6 +125,7 @@ def test_the_smallest_leaf_is_told_of_trees_and_of_nothing_else(lab: Path) -> No
         assert ("(7 rows or more in a leaf)" in candidate_line(text, method)) is tree, method
 
 
+@pytest.mark.usefixtures("no_cost")
 def test_every_candidate_has_a_line_with_its_own_settings(lab: Path) -> None:
     text = told(lab, "sec.candidates=lr rf(max_depth=3) lasso")
     for method in ("lr: its coefficients", "rf(max_depth=3): its trees", "lasso: its coefficients"):

@@ -191,20 +191,22 @@ def test_single_precision_is_no_lie() -> None:
 def test_every_agent_alone_beside_all_together(algorithm: str) -> None:
     """The difference is that of the mean squared errors; nothing else of the result changes."""
     rules = robust(algorithm, on=False)
-    with_it, without = learned(replace(rules, baselines=True)), honest(rules)
+    n = N_FAST if algorithm == "boosted" else N
+    n_learn = n * N_LEARN // N
+    with_it, without = learned(replace(rules, baselines=True), n=n), honest(rules, n)
     assert without.alone is None
     alone = with_it.alone
     assert alone is not None
     assert alone.names == NAMES
-    x, y = world()
+    x, y = (each[:n] for each in world())
     for name, (error, difference, scatter) in zip(alone.names, alone.values, strict=True):
-        predicted = reference.tree(x[:, [NAMES.index(name)]], 10)(y[:N_LEARN] - y[:N_LEARN].mean())
-        left = y[N_LEARN:] - y[:N_LEARN].mean() - predicted[N_LEARN:]
+        predicted = reference.tree(x[:, [NAMES.index(name)]], 10)(y[:n_learn] - y[:n_learn].mean())
+        left = y[n_learn:] - y[:n_learn].mean() - predicted[n_learn:]
         assert error == pytest.approx(np.mean(left**2), rel=0.02)  # boosting takes the mean of fewer rows
         together = with_it.curve[with_it.iteration, 2]
         assert difference == pytest.approx(together - error, rel=1e-9)
         pairs = with_it.left**2 - left**2
-        assert scatter == pytest.approx(pairs.std(ddof=1) / np.sqrt(N - N_LEARN), rel=0.1)
+        assert scatter == pytest.approx(pairs.std(ddof=1) / np.sqrt(n - n_learn), rel=0.1)
     np.testing.assert_array_equal(with_it.curve, without.curve)
     assert alone.best == "b"
 
