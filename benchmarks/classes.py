@@ -8,7 +8,6 @@ or every second site has its classes the other way around. The whole protocol ru
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,8 +23,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.driver import Transcript, config_of, drive, sites_of, strategy_of
-from benchmarks.driver import world as registered
+from benchmarks.driver import Transcript
+from benchmarks.side.protocol import run_protocol
 from benchmarks.side.sec_peers import flower_average
 from benchmarks.tables import format_size, table_head, table_row
 from clients.sec.model_store import senders_of
@@ -163,9 +162,8 @@ def _run(shards: Sequence[RegressionRows], seed: int, settings: Mapping[str, Any
     def shard(config: Mapping[str, Any], place: int, *_: Any, **__: Any) -> RegressionRows:
         return shards[place]
 
-    with registered("sec", shards) as name, patch("clients.site.shard", shard):
-        config = config_of(name, seed, protocol="sec", **settings)
-        return drive(strategy_of(config, len(shards)), sites_of(config, len(shards)), time.perf_counter)
+    with patch("clients.site.shard", shard):
+        return run_protocol("sec", shards, seed, {"protocol": "sec", **settings})
 
 
 def measure(world: World, seed: int, settings: Mapping[str, Any]) -> tuple[dict[str, list[float]], Any]:

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from benchmarks.driver import Transcript, config_of, drive, sites_of, strategy_of, world
+from benchmarks.driver import Transcript, config_of
 from benchmarks.side import data_setting
 from benchmarks.side.gp import Split
 from benchmarks.side.gp_peers import EPOCHS, svgp
+from benchmarks.side.protocol import run_protocol
 from benchmarks.side.synthetic import neighbors, surface
 from benchmarks.tables import format_seconds, table_head, table_row
 from numerics.gp.calibration import Calibration, histogram
@@ -81,9 +82,14 @@ def split_of(name: str, seed: int, split: str) -> Split:
 
 def run(data: Split, seed: int, settings: Mapping[str, Any]) -> Transcript:
     """Run gp, with the processor's seconds."""
-    with world("gp", data.shards, queries=lambda config, seed: data.queries) as name:
-        config = config_of(name, seed, gp__alone=False, **settings)
-        return drive(strategy_of(config, len(data.shards)), sites_of(config, len(data.shards)), time.process_time)
+    return run_protocol(
+        "gp",
+        data.shards,
+        seed,
+        {"gp__alone": False, **settings},
+        clock=time.process_time,
+        queries=lambda config, seed: data.queries,
+    )
 
 
 def scores_of(transcript: Transcript) -> Scores:

@@ -11,7 +11,13 @@ from benchmarks.side import Result
 
 
 def run_protocol(
-    protocol: str, shards: Sequence[Any], seed: int, settings: Mapping[str, Any], **parts: Any
+    protocol: str,
+    shards: Sequence[Any],
+    seed: int,
+    settings: Mapping[str, Any],
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+    **parts: Any,
 ) -> Transcript:
     """Run a whole conversation.
 
@@ -25,12 +31,14 @@ def run_protocol(
         Seed of the run.
     settings : Mapping
         Keys of the run configuration, as of `benchmarks.driver.config_of`.
+    clock : callable
+        Clock of the transcript's seconds.
     **parts
         What the center knows, as of `benchmarks.driver.world`.
     """
     with world(protocol, shards, **parts) as name:
         config = config_of(name, seed, **settings)
-        return drive(strategy_of(config, len(shards)), sites_of(config, len(shards)), time.perf_counter)
+        return drive(strategy_of(config, len(shards)), sites_of(config, len(shards)), clock)
 
 
 def result_of(transcript: Transcript, score: Callable[[], Mapping[str, float]]) -> Result:

@@ -61,7 +61,7 @@ def warnings_about(table: Table, config: Mapping[str, object]) -> list[str]:
     return [
         *_text_columns(table, texts, setting(config, "missing") or "refuse"),
         *_missing(numbers, setting(config, "missing") or "refuse"),
-        *cautions(table, config),
+        *_cautions(table, numbers, config),
         *_idle(numbers),
     ]
 
@@ -76,7 +76,10 @@ def cautions(table: Table, config: Mapping[str, object]) -> list[str]:
     (["'dose' is nearly a copy of the target: would you know it before it?"], [])
     """
     table = _as_read(table, config)
-    numbers = _numbers(_content(table, config))
+    return _cautions(table, _numbers(_content(table, config)), config)
+
+
+def _cautions(table: Table, numbers: dict[str, Float64[np.ndarray, "n"]], config: Mapping[str, object]) -> list[str]:
     return [
         *(
             f"{name!r} looks like an identifier: leave it out of features, or set id"

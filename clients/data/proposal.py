@@ -127,20 +127,20 @@ def cleaning(tables: Tables, columns: Iterable[str], roles: Mapping[str, str]) -
             left_out[name] = "is constant"
         elif any(np.isnan(each[name].astype(float)).all() for each in values):
             left_out[name] = "is empty at a site"
-    left_out |= lacking_columns(tables, columns)
+    left_out |= absent_columns(tables, columns)
     if left_out:
         used = [name for name in done[0].columns if name not in left_out and name not in taken]
         settings["features"] = " ".join(_patterns(used, categories_of(settings)))
     return settings, left_out
 
 
-def lacking_columns(tables: Tables, common: Sequence[str]) -> dict[str, str]:
+def absent_columns(tables: Tables, common: Sequence[str]) -> dict[str, str]:
     """Return reasons by column that some file lacks, with the column there that differs from it only in case.
 
     Examples
     --------
     >>> a, b = (Table(name, {"x": np.zeros(2), column: np.zeros(2)}) for name, column in (("a", "age"), ("b", "Age")))
-    >>> lacking_columns({"a": a, "b": b}, ["x"])["age"]
+    >>> absent_columns({"a": a, "b": b}, ["x"])["age"]
     "is not at b, which has 'Age': write them alike"
     """
     reasons = {}
@@ -206,18 +206,18 @@ def check_proposals(proposals: Mapping[str, Proposal], tables: Tables, target: s
     DataError
         If there is no proposal.
     """
-    lacking = [name for name, table in tables.items() if target and target not in table.columns]
-    if not proposals and len(tables) == 1:
+    if proposals:
+        return
+    if len(tables) == 1:
         [name] = tables
         raise DataError(f"{name} is the only file, and a file is a site: put the others' beside it", "bad-shape")
-    if not proposals and lacking:
+    if without := [name for name, table in tables.items() if target and target not in table.columns]:
         raise DataError(
-            f"these files fit no protocol: there is no outcome {target!r} at {list_names(lacking)}",
+            f"these files fit no protocol: there is no outcome {target!r} at {list_names(without)}",
             "missing-column",
         )
-    if not proposals:
-        columns = quote(dict.fromkeys(name for table in tables.values() for name in table.columns))
-        raise DataError(
-            f"these files fit no protocol as they are; name the outcome with --target, one of {columns}",
-            "missing-column",
-        )
+    columns = quote(dict.fromkeys(name for table in tables.values() for name in table.columns))
+    raise DataError(
+        f"these files fit no protocol as they are; name the outcome with --target, one of {columns}",
+        "missing-column",
+    )

@@ -110,9 +110,8 @@ def evaluate_models(ask: Exchange, site: Site) -> Losses:
         losses[usable] = disclosure.errors(predictions, _fitted(site, rows), rows.y, sent)
         if ask.keep:
             others = np.full((len(ask.models), rows.n + len(rows.y_test)), np.nan)
-            own = _own(site, rows)
             of_all = np.hstack([predictions, predict.held_out_rows()]) if len(rows.y_test) else predictions
-            others[usable] = disclosure.supported(of_all, own, sent)
+            others[usable] = disclosure.supported(of_all, _own(site, rows), sent)
             site.memory["others"] = others[:, rows.n :]
             site.memory["senders"] = np.frombuffer("\n".join(ask.learners).encode(), np.uint8)
             site.memory.update(_stacking(ask, site, rows, others[:, : rows.n], predict))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 
 NAMES = (
     "linear",
@@ -18,8 +19,8 @@ NAMES = (
 )
 """Kernels that an expression may name."""
 
-CLOSED = ("matern12", "matern32", "matern52", "rbf", "se")
-"""Those that, alone, are computed without GPyTorch."""
+SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5, "rbf": math.inf, "se": math.inf}
+"""Smoothness nu of the kernels that, alone, are computed without GPyTorch; infinite: the squared exponential."""
 
 LONGEST = 200
 """Largest length of an expression in characters: it may come from another site."""
@@ -61,7 +62,7 @@ def libraries_of(text: str) -> dict[str, str]:
     ['gpytorch', 'torch']
     """
     name = text.strip() or "se"
-    return {} if name in CLOSED else dict.fromkeys(("torch", "gpytorch"), f"the kernel {name}")
+    return {} if name in SMOOTHNESS else dict.fromkeys(("torch", "gpytorch"), f"the kernel {name}")
 
 
 def is_kernel(text: str) -> bool:

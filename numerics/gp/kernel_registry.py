@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 
 from common.extras import require
-from numerics.gp.kernel_names import libraries_of, parse
+from numerics.gp.kernel_names import SMOOTHNESS, libraries_of, parse
 from numerics.gp.kernels import Kernel
 from numerics.gp.radial_kernels import Matern, SquaredExponential
-
-_CLOSED: dict[str, Callable[[int], Kernel]] = {
-    "se": SquaredExponential,
-    "rbf": SquaredExponential,
-    "matern12": lambda d: Matern(d, 0.5),
-    "matern32": lambda d: Matern(d, 1.5),
-    "matern52": lambda d: Matern(d, 2.5),
-}
 
 
 def kernel_of(text: str, d: int) -> Kernel:
@@ -42,8 +34,8 @@ def kernel_of(text: str, d: int) -> Kernel:
     ('log ell_1', 'log ell_2', 'log s')
     """
     name = text.strip() or "se"
-    if name in _CLOSED:
-        return _CLOSED[name](d)
+    if (nu := SMOOTHNESS.get(name)) is not None:
+        return Matern(d, nu) if math.isfinite(nu) else SquaredExponential(d)
     parse(name)  # before the libraries, which a wrong name does not need
     for library, purpose in libraries_of(name).items():
         require(library, purpose)

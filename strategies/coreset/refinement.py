@@ -45,8 +45,8 @@ STILL = 0.01
 """Largest step of any center, in units of the columns, after which the rounds end."""
 SOFTNESS = (WARM, 0.03, 0.1)
 """Temperatures of the tables of a round with one set of centers: their sums are rounded apart, which averages out."""
-_ANY = 0.5
-"""Fewest synthetic rows at a center that moves. One that stayed with a few rows far out would be lost to all others."""
+_FEWEST_SYNTHETIC = 0.5
+"""Fewest synthetic rows with which a center moves. A center that stays with a few rows far out serves no others."""
 _COMPARED = 2
 """Last rounds whose costs are compared."""
 _MOST_SYNTHETIC, _MOST_TRIED = 2000, 500
@@ -209,7 +209,7 @@ class _Moves:
         )
 
     def _moved(self, pool: PooledCoreset, now: _Centers, softness: Sequence[float], answer: Moments) -> _Centers:
-        """Return the centers at the means of their rows, as the sums say; with few, at those of synthetic rows."""
+        """Move each center to the mean of its rows, as the sums say, or of its synthetic rows, if its rows are few."""
         bounds, rows = pool.bounds(self.outcome.fairness), now.rows
         n_rows = answer.whole.sum(axis=1)
         sizes, sums = n_rows.astype(np.float64), self._about_mean(n_rows, answer.sums)
@@ -227,7 +227,7 @@ class _Moves:
         )
         prices = rows.fair_prices(squared, bounds, now.prices)
         means, size = rows.means(soft_shares(squared, rows.groups, prices, WARM))
-        fair = np.where((size >= _ANY)[:, np.newaxis], means + off, now.fair)
+        fair = np.where((size >= _FEWEST_SYNTHETIC)[:, np.newaxis], means + off, now.fair)
         plain_rows = answer.plain_rows.astype(np.float64)
         plain_sums = self._about_mean(answer.plain_rows, answer.plain_sums)
         squares = self._squares(pool)

@@ -17,6 +17,17 @@ _NUMBERS = 8
 """How many numbers of experts are tried, from one to all, evenly on a logarithmic scale."""
 
 
+def rows_of(points: Int64[np.ndarray, "n"], outputs: int) -> Int64[np.ndarray, "m"]:
+    """Return the places of all outputs of some points, which are as many equal points in a row.
+
+    Examples
+    --------
+    >>> rows_of(np.array([1, 3]), 2)
+    array([2, 3, 6, 7])
+    """
+    return np.asarray((points[:, np.newaxis] * outputs + np.arange(outputs)).ravel())
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """The experts' predictions at some of the query points: to combine all of them again would take seconds.
@@ -56,8 +67,7 @@ class Sample:
         points = np.arange(len(predictions.mean) // outputs) if among is None else among
         N, K = len(points), predictions.mean.shape[1]
         some = np.linspace(0, N - 1, min(N, _MOST_POINTS, max(1, _MOST_PAIRS // max(1, K) ** 2))).astype(np.int64)
-        points = points[some]
-        rows = (points[:, np.newaxis] * outputs + np.arange(outputs)).ravel()
+        rows = rows_of(points[some], outputs)
         return cls(rows, predictions.at(rows))
 
 

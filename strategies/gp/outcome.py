@@ -18,7 +18,7 @@ from numerics.gp.measurements import Queries
 from numerics.shared.classification import log_losses
 from protocols.gp.settings import Settings
 from strategies.gp.alone import NOBODY, Alone
-from strategies.gp.expert_count_curve import Sample
+from strategies.gp.expert_count_curve import Sample, rows_of
 from strategies.gp.model import Model
 from strategies.gp.prediction import ExpertAnswers
 
@@ -116,8 +116,7 @@ class GPOutcome:
     def fused_at(self, points: Int64[np.ndarray, "n"]) -> FusedPrediction:
         """Return the predictions of some points, of classes with all their latent functions."""
         assert self.fused is not None  # noqa: S101 - the caller has checked it
-        outputs = self.model.registry.n_outputs
-        rows = (points[:, np.newaxis] * outputs + np.arange(outputs)).ravel()
+        rows = rows_of(points, self.model.registry.n_outputs)
         return FusedPrediction(self.fused.mean[rows], self.fused.variance[rows])
 
     @property
