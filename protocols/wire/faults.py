@@ -81,6 +81,7 @@ class Fault(IntEnum):
     GUARD_SILENT = 65
     BINS_NOT_ALLOWED = 66
     FEW_NEW_ROWS = 67
+    FEW_ROWS_FOR_PRICES = 68
 
     @property
     def message(self) -> str:
@@ -160,6 +161,10 @@ _MESSAGES = {
     Fault.PRICES_NOT_ALLOWED: (
         "it answers no rounds of prices, whose sums say more of its rows than its coreset does; set allow-prices=true "
         "in its node configuration to allow that, or coreset.assignment=coreset"
+    ),
+    Fault.FEW_ROWS_FOR_PRICES: (
+        "it has fewer rows than min-weight (5 unless set) for each cluster, and its answers to prices could reveal "
+        "single rows; set a smaller coreset.k, or coreset.assignment=coreset"
     ),
     Fault.BINS_NOT_ALLOWED: (
         "it gives no bins of its columns any more; set allow-bins=true in its node configuration to allow that, as "
