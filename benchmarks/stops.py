@@ -29,7 +29,6 @@ _RULES: Mapping[str, Mapping[str, Any]] = {
     "bound": {"bc3e.stop": "bound"},
     "labels": {"bc3e.stop": "labels"},
     "both": {"bc3e.stop": "both"},
-    "both, plain EM": {"bc3e.stop": "both", "bc3e.accelerate": False},
     "both, column": {"bc3e.stop": "both", "bc3e.distribution": "column", "bc3e.allow-single-model": True},
 }
 """By name: settings of a run."""

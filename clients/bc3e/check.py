@@ -114,7 +114,7 @@ def _copies(models: Mapping[str, Labels]) -> dict[str, str]:
     for first, second in pairs:
         if (share := _disagreement(models[first], models[second])) is not None:
             apart[first][second] = apart[second][first] = share
-    copies = {}
+    copies: dict[str, str] = {}
     for first, second in pairs:
         thirds = [
             each for name in (first, second) for other, each in apart[name].items() if other not in (first, second)
