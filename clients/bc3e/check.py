@@ -28,9 +28,7 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
     return [*lines, "", *cost_lines({"bc3e.EStep": [_e_step(ensemble, k)]}, ensemble.n, config)] if k else lines
 
 
-def describe(
-    ensemble: Ensemble, table: Table | None, config: Mapping[str, object], n_classes: int | None = None
-) -> list[str]:
+def describe(ensemble: Ensemble, table: Table | None, config: Mapping[str, object]) -> list[str]:
     """Describe what is used of a site's data, and what leaves the site.
 
     Parameters
@@ -39,10 +37,10 @@ def describe(
         Labels of `table`, or labels that the site's function returned.
     table : Table or None
         The site's table; None if a function returned the labels.
-    config, n_classes
+    config
         As for `ensemble_from_table`.
     """
-    k = n_classes or _n_classes(ensemble)
+    k = _n_classes(ensemble)
     used = [f"{table.source if table else setting(config, 'data')}: {ensemble.n} rows, one an instance", ""]
     used += ["What would be used"]
     used += _model_lines("classifier", "classes", ensemble.classifiers)

@@ -15,8 +15,8 @@ from clients.bc3e.consent import (
     check_step,
     commit_to,
     keeps_setup,
+    labels_for_sums,
     refuse_single_model,
-    told_labels,
 )
 from clients.bc3e.fit_state import FitState, held_tables
 from clients.bc3e.results import count_right, counting_of, threads, write_theta, write_unsure
@@ -163,7 +163,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     site.memory["settings"] = np.array([ask.grid_bits, ask.smoothing, ask.draws, ask.alone])
 
     distinct = state.private_part().distinct
-    part = told_labels(distinct.part, distinct.counts, set(tables) - set(state.own), site)
+    part = labels_for_sums(distinct.part, distinct.counts, set(tables) - set(state.own), site)
     settings = EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps, ask.draws, ask.alone)
     start = _initial_gamma(ask, site, part)
     # This check comes after those for a lost memory, so that the center can send the setup again.
@@ -214,7 +214,7 @@ def _finish_step(
 def _confusion_mass(
     classes: Int64[np.ndarray, "k s"], state: FitState, names: Iterable[str], bits: int
 ) -> dict[str, Int64[np.ndarray, "k k"]]:
-    """Return the masses of those confusion matrices on the shared instances."""
+    """Return the masses of the confusion matrices in `names` on the shared instances."""
     part = state.shared_part()
     if classes.shape[1] != part.n or ((classes < 0) | (classes > 1 << bits)).any():
         raise SiteFault(Fault.MALFORMED_ASK, "the classes of the ask are none of the shared instances")
@@ -283,7 +283,7 @@ def sweep(ask: Sweep, site: Site) -> Shares:
     for name in state.own:
         block = state.stored_block(name)
         bound += one_to_grid(prior_bound(name, block.x, smoothing), bits)
-        if is_confusion(name):  # its newest step waits for the classes of this E-step
+        if is_confusion(name):  # its step needs the classes of this E-step
             continue
         total = state.recall(f"own/{name}/mass-private") + mass[name]
         memory[f"own/{name}/mass"] = total

@@ -57,7 +57,7 @@ def _check_moments(answer: Moments) -> None:
 
     names = answer.features
     check_names(answer, "features", names)
-    check_classes(answer, "classes", answer.classes)
+    check_classes(answer, answer.classes)
     if answer.means.shape[1] != len(names):
         refuse("means", f"expected {len(names)} inputs, got {answer.means.shape[1]}")
     if not 1 <= len(answer.counts) <= MOST_EXPERTS:

@@ -299,7 +299,7 @@ class ExpertRegistry:
 
 
 def _classes_of(answers: Mapping[str, Moments], target: str) -> tuple[tuple[str, ...], Int64[np.ndarray, "M k"]]:
-    """Return the classes of all sites, and how many rows of each expert have which."""
+    """Return the classes of all sites, and the number of each expert's rows of each class."""
     try:
         classes = agree_on_classes({site: answer.classes for site, answer in answers.items()}, target)
     except ClassListError as error:
