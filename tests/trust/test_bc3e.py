@@ -152,6 +152,23 @@ def test_steps_of_a_fit_only_rise_each_with_one_set_of_parameters(site: RealSite
     assert site.fault(7, replace(E_STEP, step=3)) == 0
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"weights": np.full(2, 1e308)},
+        {"weights": np.array([1.0, -1e16])},
+        {"beta": (np.full((3, 3), -1.0),)},
+        {"smoothing": 1e19},
+        {"smoothing": -1.0},
+    ],
+    ids=str,
+)
+def test_parameters_whose_sums_leave_the_grid_are_refused(site: RealSite, wrong: dict[str, Any]) -> None:
+    assert site.fault(1, E_STEP, replace(E_STEP, step=1)) == 0
+    assert site.fault(2, replace(E_STEP, step=2, **wrong)) == Fault.MALFORMED_ASK
+
+
 @pytest.mark.parametrize(("node", "most"), [({}, MOST_STEPS), ({"max-steps": 7}, 7)])
 def test_steps_of_a_fit_are_bounded(tmp_path: Path, node: dict[str, Any], most: int) -> None:
     site = real_site(tmp_path, **node)
