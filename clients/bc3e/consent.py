@@ -24,7 +24,7 @@ FEWEST_PRIVATE = 2
 
 
 def refuse_sharing(site: Site) -> None:
-    """Refuse to share instances without consent: votes of each would leave, of a single model its labels (docs/bc3e.md).
+    """Refuse to share instances without consent: votes of each would leave, of a single model its labels.
 
     Which instances other sites hold too is the fusion center's word. A real site consents in its node configuration, a
     simulated site, to the labels of a single model, by the run's key.
