@@ -95,5 +95,5 @@ def _of_sites(tables: Mapping[str, Table], settings: Mapping[str, str], *, prepa
             notes = prepare(table, settings).notes if prepared else inspect(table, settings).warnings
         except DataError as error:
             notes = [str(error)]
-        notes_by_site += [(name, note) for note in notes]
+        notes_by_site += [(name, "; ".join(notes))] if prepared and notes else [(name, note) for note in notes]
     return notes_by_site

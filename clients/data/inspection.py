@@ -30,6 +30,8 @@ _PERSON = re.compile(
 _FEWEST_IN_CATEGORY = 5
 _COPY = 0.9999
 """Correlation with the target above which a column is nearly a copy of it."""
+_TOTAL = 1e-6
+"""Largest relative difference of a total, which spreadsheets compute from unrounded numbers."""
 _MOST = 6
 """Most names in a line."""
 
@@ -42,7 +44,7 @@ class Inspection(NamedTuple):
     warnings : list of str
         All of them.
     cautions : list of str
-        Those of columns and rows that make errors look too small.
+        Those of columns and rows that make errors look too small, or too large.
     """
 
     warnings: list[str]
@@ -91,6 +93,7 @@ def _cautions(table: Table, numbers: dict[str, Float64[np.ndarray, "n"]], config
         ),
         *_copies(_copies_of_target(table, numbers | _indicators(table, config), setting(config, "target"))),
         *_persons(table, config),
+        *_totals(table),
     ]
 
 
@@ -196,7 +199,7 @@ def _text_columns(
             row, example = example_of(cells, numbers)
             yield f"{cell_name(table, name, row)}: the column is text; missing=drop or impute reads it, {example}"
     categories = [name for name in texts if _is_category(table, name)]
-    if categories:
+    if categories and not setting(config, "features"):  # else they are used, or an error
         line = f"{_names(categories)}: text, not used unless categories names the values, the same at every site"
         suggestion = suggested_categories([table], config)
         yield f"{line} (of this one: categories={suggestion!r})" if suggestion else line
@@ -283,6 +286,18 @@ def _persons(table: Table, config: Mapping[str, object]) -> Iterator[str]:
                 f"{name!r}: {repeated} of {len(counts)} names have several rows; rows of one person on both sides of a"
                 f" hold-out make errors look small: set group={name!r}"
             )
+
+
+def _totals(table: Table) -> Iterator[str]:
+    """Yield a warning about a row of totals below the others: a number there is the sum of those above."""
+    for name, cells in _numbers(table.columns).items():
+        known = np.flatnonzero(np.isfinite(cells))
+        if len(known) < 10 or np.count_nonzero(cells[known]) < len(known) / 2:
+            continue
+        above, last = cells[known[:-1]], float(cells[known[-1]])
+        if abs(last) > np.abs(above).max() and abs(last - above.sum()) <= _TOTAL * abs(last):
+            yield f"{cell_name(table, name, int(known[-1]))}: is the sum of the rows above: leave out a row of totals"
+            return
 
 
 def person_column(tables: Sequence[Table]) -> str:

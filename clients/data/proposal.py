@@ -122,7 +122,7 @@ def cleaning(tables: Tables, columns: Iterable[str], roles: Mapping[str, str]) -
         if name in taken or name in left_out:
             continue
         if not all(name in each and each[name].dtype.kind in "iuf" for each in values):
-            left_out[name] = _describe_text(tables, name)
+            left_out[name] = describe_text(tables, name)
         elif all(_is_constant(each[name]) for each in values):
             left_out[name] = "is constant"
         elif any(np.isnan(each[name].astype(float)).all() for each in values):
@@ -134,7 +134,7 @@ def cleaning(tables: Tables, columns: Iterable[str], roles: Mapping[str, str]) -
     return settings, left_out
 
 
-def _describe_text(tables: Tables, name: str) -> str:
+def describe_text(tables: Tables, name: str) -> str:
     """Return the reason why a column is no input, with the first cell that is no number if most are numbers."""
     for table in tables.values():
         cells = table.columns[name].tolist() if name in table.columns else []

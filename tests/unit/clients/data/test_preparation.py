@@ -187,6 +187,14 @@ def test_points_between_thousands_of_a_file_with_decimal_commas(tmp_path: Path) 
     assert read_table(path).columns["n"].tolist() == [1.234, 0.8]
 
 
+def test_a_row_of_totals_is_a_caution() -> None:
+    paid = np.arange(1.0, 13.0) ** 2
+    columns = {"day": np.arange(13.0), "paid": np.append(paid, paid.sum()), "y": np.arange(13.0) % 3}
+    [line] = inspect(Table("a.csv", columns, 2), {"target": "y", "features": "paid"}).cautions
+    assert line == "a.csv, line 14, column 'paid': is the sum of the rows above: leave out a row of totals"
+    assert not inspect(Table("a.csv", {"paid": paid, "y": paid % 3}), {"target": "y"}).cautions
+
+
 def test_what_to_look_at(messy: Path) -> None:
     text = "\n".join(inspect(read_table(messy), {"target": "y"}).warnings)
     assert "line 2, column 'age': the column is text; missing=drop or impute reads it, '45 y' as 45" in text
