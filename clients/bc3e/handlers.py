@@ -15,7 +15,7 @@ from clients.bc3e.consent import (
     check_step,
     commit_to,
     keeps_setup,
-    refuse_single_model,
+    refuse_sharing,
     told_labels,
 )
 from clients.bc3e.fit_state import FitState, held_tables
@@ -76,7 +76,7 @@ def survey(ask: Survey, site: Site) -> Holdings:
     shard: Ensemble = site.shard
     keys = np.zeros(0, np.uint64)
     if ask.distribution != "row":
-        refuse_single_model(site)
+        refuse_sharing(site)
         keys = instance_keys(shard, ask.salt, shared_secret(site.config))
     masked = ask.masked or (ask.distribution == "row" and site.policy.secure_aggregation)
     return Holdings(
@@ -107,7 +107,7 @@ def instance_keys(shard: Ensemble, salt: str, secret: bytes = b"") -> UInt64[np.
 def setup(ask: Setup, site: Site) -> Starts:
     """Keep the setup in the memory, and answer with the start of the shared instances."""
     shard: Ensemble = site.shard
-    refuse_single_model(site)  # even if the center sent no `Survey`
+    refuse_sharing(site)  # even if the center sent no `Survey`
     check_places(ask.own, len(ask.clusterings), "own clusterings")
     _check_sizes(ask, shard)
     agree_on(ask.shared, site)

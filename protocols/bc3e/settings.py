@@ -124,6 +124,9 @@ class Settings(ProtocolSettings, prefix="bc3e"):
 class Consents(settings.Settings):
     """Keys of a site's node configuration."""
 
+    allow_shared_instances: bool = setting(
+        False, "answer about single instances that other sites hold too (column, arbitrary)"
+    )
     allow_single_model: bool = setting(False, "answer about shared instances although the site holds a single model")
     max_steps: int = setting(300, "most steps of a fit that the site takes", at_least(1))
     min_combination: int = setting(
