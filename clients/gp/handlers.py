@@ -89,7 +89,7 @@ _SLACK = 1e-9
 @answers(Survey)
 def survey(ask: Survey, site: Site) -> Moments:
     """Answer with the moments of the site's experts, and with the hyperparameters that fit its rows best."""
-    rows = rows_of(site, robust=ask.robust)
+    rows = rows_of(site, ask)
     kernel_for(ask.kernel, len(rows.features))  # refuses an unknown kernel, even if nothing is fitted
     _commit_to(site, "split", ask.max_rows, ask.local)
     _commit_to(site, "kernel", ask.kernel, ask.fit)  # each kernel would tell other sums over the same rows
@@ -103,7 +103,7 @@ def survey(ask: Survey, site: Site) -> Moments:
         if ask.fit and len(rows.classes) != 1:
             theta, information = best_fit_of(ask.kernel, in_own_units(rows).part)
             if not ask.robust:
-                outliers = gain_without_outliers(ask.kernel, site)
+                outliers = gain_without_outliers(ask, site)
     return Moments(
         features=rows.features,
         counts=moments.counts,
@@ -150,7 +150,7 @@ def _experts(ask: ExpertAsk, site: Site) -> list[Part]:
 def evaluate(ask: Evaluate, site: Site) -> Likelihood:
     """Answer with the log likelihood of the site's outputs for each candidate, summed over its experts."""
     experts = _experts(ask, site)
-    if nearest_of(rows_of(site, robust=ask.robust), ask):
+    if nearest_of(rows_of(site, ask), ask):
         experts = learning_parts(experts[0])
     candidates = _candidates(ask, site)
     n_candidates, size = ask.thetas.shape
@@ -175,7 +175,7 @@ def evaluate(ask: Evaluate, site: Site) -> Likelihood:
 def validate(ask: Validate, site: Site) -> Errors:
     """Answer with the errors of rows left out for each candidate, summed over the site's experts."""
     experts, candidates = _experts(ask, site), _candidates(ask, site)
-    local, squares = nearest_of(rows_of(site, robust=ask.robust), ask), np.full(len(candidates), -NO_VALUE)
+    local, squares = nearest_of(rows_of(site, ask), ask), np.full(len(candidates), -NO_VALUE)
     with single_threaded():
         for c, candidate in enumerate(candidates):
             with contextlib.suppress(np.linalg.LinAlgError, SiteFault):
@@ -280,7 +280,7 @@ def calibrate(ask: Calibrate, site: Site) -> Residuals:
         raise SiteFault(Fault.MALFORMED_ASK, "residuals of classes")
     theta = _checked_theta(ask.theta, ask.kernel, ask)
     _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
-    local, common = nearest_of(rows_of(site, robust=ask.robust), ask), float(np.exp(2 * theta[-1]))
+    local, common = nearest_of(rows_of(site, ask), ask), float(np.exp(2 * theta[-1]))
     with single_threaded():
         own = _own_theta(ask, theta, experts, local)
         left_out = [rows_left_out(rows, ask.kernel, own, local) for rows in experts]
@@ -297,7 +297,7 @@ def sharpen(ask: Sharpen, site: Site) -> Losses:
     _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
     if not ask.classes:
         raise SiteFault(Fault.MALFORMED_ASK, "the sharpness of amounts")
-    local = nearest_of(rows_of(site, robust=ask.robust), ask)
+    local = nearest_of(rows_of(site, ask), ask)
     with single_threaded():
         losses = losses_left_out(experts, ask.kernel, theta, local, LatentUnits(ask.class_means, ask.y_scale))
     return Losses(rounded(losses))
@@ -326,7 +326,7 @@ def predict(ask: Predict, site: Site) -> Predictions:
     most = site.policy.private_limit(site.consents.number("max-queries", Consents.max_queries))
     if site.commitments.count("queries", ask.n_answers) > most:
         raise SiteFault(Fault.TOO_MANY_QUERIES)
-    local = nearest_of(rows_of(site, robust=ask.robust), ask)
+    local = nearest_of(rows_of(site, ask), ask)
     if len(ask.shared_y):
         if local or ask.classes:
             raise SiteFault(Fault.MALFORMED_ASK, "shared rows for an expert of nearest rows, or of classes")
