@@ -140,7 +140,7 @@ def _draw_of(rows: Measurements) -> np.random.Generator:
 
 @lru_cache(maxsize=4)
 def _with_common_outputs(rows: Measurements, fewest: int) -> Measurements:
-    return rows.with_common_outputs(LIMIT, fewest)
+    return rows.with_common_outputs(fewest)
 
 
 @lru_cache(maxsize=4)
