@@ -31,9 +31,7 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
     return [*lines, "", *cost_lines({"bc3e.EStep": [_e_step(ensemble, k)]}, ensemble.n, config)] if k else lines
 
 
-def describe(
-    ensemble: Ensemble, table: Table | None, config: Mapping[str, object], n_classes: int | None = None
-) -> list[str]:
+def describe(ensemble: Ensemble, table: Table | None, config: Mapping[str, object]) -> list[str]:
     """Describe what is used of a site's data, and what leaves the site.
 
     Parameters
@@ -42,10 +40,10 @@ def describe(
         Labels of `table`, or labels that the site's function returned.
     table : Table or None
         The site's table; None if a function returned the labels.
-    config, n_classes
+    config
         As for `ensemble_from_table`.
     """
-    k = n_classes or _n_classes(ensemble)
+    k = _n_classes(ensemble)
     used = [f"{table.source if table else setting(config, 'data')}: {ensemble.n} rows, one an instance", ""]
     used += ["What would be used"]
     used += _model_lines("classifier", "classes", ensemble.classifiers)
@@ -60,6 +58,7 @@ def describe(
             ensemble,
             k,
             secret=bool(setting(config, "align-key-file")),
+            shares=bool(config.get("allow-shared-instances")),
             consent=bool(config.get("allow-single-model") or config.get("bc3e.allow-single-model")),
         ),
         "",
@@ -197,14 +196,17 @@ def _row_lines(ensemble: Ensemble, k: int, *, confusion: bool) -> list[str]:
     return lines
 
 
-def _shared_lines(ensemble: Ensemble, k: int, *, secret: bool, consent: bool) -> list[str]:
+def _shared_lines(ensemble: Ensemble, k: int, *, secret: bool, shares: bool, consent: bool) -> list[str]:
     """Return lines on what leaves the site if several sites hold labels of the same instances.
 
-    `secret` is whether the sites share a secret key; `consent` is whether the labels of a single model may leave.
+    `secret` is whether the sites share a secret key, `shares` whether votes of single instances may leave, and
+    `consent` whether the labels of a single model may.
     """
     r1, r2 = len(ensemble.classifiers), len(ensemble.clusterings)
     each = f"{k} numbers" if k else "k numbers"
     lines = ["What would leave this site, column distribution (all sites hold the same instances, each its own models)"]
+    if not (shares or consent):
+        lines += ["  nothing: a deployed site refuses, unless its node configuration sets allow-shared-instances; then"]
     name = "name" if ensemble.entity is not None else "row number"
     lines += [f"  once: as above, and a keyed hash of each instance's {name}, which matches the sites' rows"]
     if ensemble.entity is not None and not secret:

@@ -27,7 +27,7 @@ class Limits:
     Attributes
     ----------
     mass : float
-        Largest sum over one clustering's table, but for the rounding of each entry.
+        Largest sum over one clustering's table, up to the rounding of each entry.
     log_theta : ndarray
         ``(k,)`` smallest `Statistics.log_theta`.
     bound : tuple of float
@@ -56,7 +56,7 @@ def private_limits(
     n : int
         Number of instances.
     n_classifiers, n_clusterings : int
-        Number of models that label an instance, at most; or the draws of its class in place of classifiers, if more.
+        Most models that label an instance; or the draws of its class in place of classifiers, if more.
     bits : int
         Fineness of the grid.
 

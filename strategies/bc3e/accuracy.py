@@ -11,9 +11,9 @@ from jaxtyping import Float64
 from protocols.bc3e.payloads import LEVELS, PredictionTally, Tally
 
 _NOTABLE, _STANDARD_ERRORS = 0.1, 4.0
-"""Difference of two shares of right decisions, and its standard errors, from which a site is named."""
+"""Difference from the others' share of correct decisions, and its standard errors, beyond which a site is named."""
 _ROUNDED = 2.5
-"""Largest error of a number of right decisions that a site rounds to five."""
+"""Largest rounding error of a site's number of correct decisions, which it rounds to a multiple of five."""
 
 
 def add_up(tallies: Mapping[str, Tally | PredictionTally]) -> tuple[dict[str, int], dict[str, int]]:
@@ -48,10 +48,10 @@ def rivals(total: Mapping[str, int]) -> list[str]:
 
 
 def contrasts(tallies: Mapping[str, Tally | PredictionTally]) -> dict[str, tuple[float, float]]:
-    """Return the site of whose decisions another share is right than of the others', and both shares; empty: none.
+    """Return the site whose share of correct decisions is notably unlike the others', and both shares; empty: none.
 
-    The difference is beyond a tenth, beyond four standard errors, and beyond what a site rounds. Of several such sites
-    it is the farthest, since it moves the share of the others.
+    A notable difference is above a tenth, and above four standard errors plus the rounding of counts. Only the farthest
+    of several such sites is returned, because it moves the share of the others.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def contrasts(tallies: Mapping[str, Tally | PredictionTally]) -> dict[str, tuple
         place = tally.methods.index("bc3e")
         if of := int(tally.total[place]):
             counts[site] = int(tally.correct[place]), of
-    if len(counts) < 3:  # of two sites, nobody knows which one is unlike most
+    if len(counts) < 3:  # with two sites, nobody knows which one is wrong
         return {}
     right_of_all, of_all = (sum(each) for each in zip(*counts.values(), strict=True))
     shares = {}
@@ -79,9 +79,10 @@ def contrasts(tallies: Mapping[str, Tally | PredictionTally]) -> dict[str, tuple
 
 
 def coverage(tallies: Iterable[Tally]) -> Float64[np.ndarray, "levels 3"]:
-    """Return, by class probability, the share of decisions that have it at least, and the accuracy of these.
+    """Return levels of the class probability, the share of decisions that reach each, and the accuracy of these.
 
-    Levels at which no site counts a decision are left out. A site that may not count so few has no part in a level.
+    Levels at which no site counts a decision are left out. A site that counts none at a level has no part in its
+    shares.
 
     Examples
     --------
@@ -101,11 +102,11 @@ def coverage(tallies: Iterable[Tally]) -> Float64[np.ndarray, "levels 3"]:
 
 
 def paired(correct: Mapping[str, int], total: Mapping[str, int]) -> dict[str, Float64[np.ndarray, "_"]]:
-    """Return what BC3E's accuracy is compared with: difference, its standard error, and number of instances.
+    """Compare BC3E with the vote and the best classifier: difference of accuracies, its standard error, and instances.
 
-    The fusion center has numbers of right decisions, and not which instances they are of. The standard error is that of
-    two independent samples: too large, since both methods are right about the easy instances. The best classifier is
-    chosen by these numbers; the fourth number says of how many.
+    The fusion center knows numbers of correct decisions, but not their instances. So the standard error is that of two
+    independent samples. It is too large, since both methods are right about the easy instances. The best classifier is
+    chosen by these numbers; a fourth number has the number of classifiers.
 
     Examples
     --------

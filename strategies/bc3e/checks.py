@@ -58,7 +58,7 @@ def check_holdings(distribution: str, classes: int, site: str, answer: Holdings)
 
 
 def check_starts(layout: Layout, site: str, answer: Starts) -> None:
-    """Refuse starts of other instances than those that the site shares, and starts that its models cannot give."""
+    """Refuse starts of another number of instances than the site shares, and starts that its models cannot give."""
     _expect(answer, "start", answer.start.shape, (layout.k, len(layout.shared_rows[site])))
     _check_labels(layout, site, answer, "start", answer.start)
 
@@ -213,7 +213,7 @@ def _check_mass(layout: Layout, names: Iterable[str], answer: Statistics | Share
 def _check_squares(answer: Statistics | Shares, names: Iterable[str], n: int | None, layout: Layout) -> None:
     """Refuse sums of squares that n instances' probabilities cannot have; None: there are none.
 
-    Probabilities of k classes have squares of 1/k to 1 in all, and the mass counts 1 for the same instance.
+    The squared probabilities of an instance add up to 1/k to 1, and its mass to 1.
     """
     _expect(answer, "squares", len(answer.squares), 0 if n is None else len(answer.mass))
     if n is None:

@@ -53,7 +53,7 @@ def test_two_instances_of_one_name_are_refused() -> None:
     ("changes", "reason"),
     [
         ({"n_classes": 101}, "left out: it has labels of 101 classes, most sites of 3 at most (bc3e.classes)"),
-        ({"n_clusters": np.array([3, 101])}, "left out: k6 has 101 clusters there, and 6 at most at most sites"),
+        ({"n_clusters": np.array([3, 101])}, "left out: k6 has 101 clusters there, and up to 6 at most sites"),
         (
             {"keys": KEYS + 1},
             "left out: its instances are not those of most sites, as bc3e.distribution=arbitrary allows",
