@@ -1,4 +1,4 @@
-"""Sums over the sites' rows: of masked answers, of which the center sees no single one, or of plain ones."""
+"""Sums over the sites' rows: of masked answers, which hide each site's own, or of plain ones."""
 
 from __future__ import annotations
 

@@ -53,10 +53,7 @@ _NETWORK_SEED = 4
 
 
 class _Preparation(NamedTuple):
-    """A model, the query points, what sites disclosed for the predictions, and what is still to be asked of the model.
-
-    These are the sizes of residuals, and the sharpness of class probabilities.
-    """
+    """A model, the query points, disclosed rows and inputs, and conversations that calibrate the model."""
 
     model: Model
     queries: Queries | None
@@ -78,7 +75,7 @@ class GP(FusionStrategy):
     id_column : str
         Name of the column of that file that names the points.
     class_weight : {"none", "balanced"}
-        Whether class probabilities are those of rows among which all classes are as frequent.
+        ``balanced``: class probabilities are those of rows among which all classes are equally frequent.
     **common
         Parameters of `FusionStrategy`. Its reference holds a scenario's query points (`queries`), the columns of the
         center's own query file (`test`), and the arrays of a run whose experts predict (`earlier`).
@@ -207,7 +204,7 @@ class GP(FusionStrategy):
 
     def _masking(self, name: str, n_sites: int) -> Masking | None:
         """Return the masking of sums over `n_sites` sites; None without secure aggregation."""
-        return Masking(name, min(self.min_sites, n_sites)) if self.settings.masked else None
+        return Masking(name, min(self.min_sites, n_sites)) if self.masked else None
 
     def _queries(self, registry: ExpertRegistry, repetition: int) -> Queries | None:
         """Return the query points: those of the center's own file, else the scenario's, else none.
