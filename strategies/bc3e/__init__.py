@@ -85,14 +85,15 @@ class BC3E(FusionStrategy):
         fits = yield from together({str(place): fit(seed) for place, seed in enumerate(seeds)})
         best = max(fits, key=lambda lane: fits[lane].bound)
         tallies = yield from together({best: _conclude(layout, fits[best], self.settings.abstain)})
-        correct, total = add_up(tallies[best])
+        # Without a classifier nobody knows which class is which, and no decision is right or wrong.
+        correct, total = add_up(tallies[best]) if layout.n_classifiers else ({}, {})
         withheld = {site: tally.withheld for site, tally in tallies[best].items() if tally.withheld}
         reliability = _reliability(layout, fits[best], tallies[best])
         held = sum(layout.instances[site] for site in tallies[best])
         if self.masked:  # of each site only a bound is known
             held = fits[best].instances
         unsure = sum(tally.unsure for tally in tallies[best].values()) / max(held, 1)
-        certainty = coverage(tallies[best].values())
+        certainty = coverage(tallies[best].values() if layout.n_classifiers else ())
         return FittedEnsemble(
             fit=fits[best],
             correct=correct,
@@ -103,7 +104,8 @@ class BC3E(FusionStrategy):
             coverage=certainty,
             unsure=unsure,
             left_out=left_out,
-            contrasts=contrasts(tallies[best]),
+            contrasts=contrasts(tallies[best]) if layout.n_classifiers else {},
+            nameless=not layout.n_classifiers,
         )
 
     def _start_seeds(self, layout: Layout, repetition: int) -> list[int]:
@@ -165,7 +167,7 @@ class BC3E(FusionStrategy):
         return outcome.left_out | dict.fromkeys(outcome.fit.left_out, reason)
 
     def notes(self, outcome: FittedEnsemble) -> list[str]:
-        """Return sentences on sites that withheld labels, are unlike the others, or decide the draws of a class."""
+        """Return sentences on sites that withhold labels, are unlike others or decide the draws; on unnamed classes."""
         notes = [
             f"{site}: withheld its labels of {n} clusters that too few of its instances are in (min-rows)"
             for site, n in sorted(outcome.withheld.items())
@@ -175,6 +177,8 @@ class BC3E(FusionStrategy):
             " known classes with theirs"
             for site, (own, usual) in outcome.contrasts.items()
         ]
+        if outcome.nameless:
+            notes.append("no site has a classifier, so classes have no names, and no right decisions are counted")
         for site, draws in outcome.fit.pivot.items():
             text = f"{site} alone decides the draws of a class: without its sums they are {draws}"
             notes.append(

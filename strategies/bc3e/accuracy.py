@@ -35,6 +35,18 @@ def add_up(tallies: Mapping[str, Tally | PredictionTally]) -> tuple[dict[str, in
     return dict(correct), dict(total)
 
 
+def rivals(total: Mapping[str, int]) -> list[str]:
+    """Return the classifiers that label half of the instances of known class at least: the single ones one could use.
+
+    Examples
+    --------
+    >>> rivals({"bc3e": 100, "vote": 100, "svm": 80, "expert": 3})
+    ['svm']
+    """
+    most = total.get("bc3e", 0)
+    return [method for method, of in total.items() if method not in ("bc3e", "vote") and of and 2 * of >= most]
+
+
 def contrasts(tallies: Mapping[str, Tally | PredictionTally]) -> dict[str, tuple[float, float]]:
     """Return the site whose share of correct decisions is notably unlike the others', and both shares; empty: none.
 
@@ -112,15 +124,14 @@ def paired(correct: Mapping[str, int], total: Mapping[str, int]) -> dict[str, Fl
     pairs = {}
     if total.get("vote") == n:
         pairs["paired_accuracy_majority"] = compared("vote")
-    classifiers = [method for method, of in total.items() if of and method not in ("bc3e", "vote")]
-    if classifiers:
+    if classifiers := rivals(total):
         best = max(classifiers, key=lambda method: correct[method] / total[method])
         pairs["paired_accuracy_best_component"] = compared(best, len(classifiers))
     return pairs
 
 
 def accuracies(correct: Mapping[str, int], total: Mapping[str, int]) -> dict[str, float]:
-    """Return the accuracies of `report.json` by name: of BC3E, the vote, each classifier, and the best classifier.
+    """Return the accuracies of `report.json` by name: of BC3E, the vote, each classifier, and the best of `rivals`.
 
     Examples
     --------
@@ -134,5 +145,5 @@ def accuracies(correct: Mapping[str, int], total: Mapping[str, int]) -> dict[str
         for method, of in total.items()
         if of and (method != "vote" or of == total["bc3e"])
     }
-    components = [value for name, value in accuracy.items() if name not in names.values()]
+    components = [accuracy[f"accuracy_{method}"] for method in rivals(total)]
     return accuracy | ({"accuracy_best_component": max(components)} if components else {})

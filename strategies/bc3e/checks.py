@@ -70,6 +70,7 @@ def check_statistics(
     n: int,
     answer: Statistics,
     *,
+    draws: int = 0,
     alone: bool = False,
 ) -> None:
     """Refuse statistics of one site, or of a sum over sites, that no labels can have.
@@ -86,12 +87,14 @@ def check_statistics(
         Number of instances.
     answer : Statistics
         The statistics.
+    draws : int
+        Draws of theta that an instance's class counts for.
     alone : bool
         Whether they are of an E-step of the classifiers alone.
     """
     _expect(answer, "n", answer.n, n)
     _expect(answer, "log_theta", answer.log_theta.shape, (layout.k,))
-    limits = private_limits(alpha, n, layout.n_classifiers, len(layout.n_clusters), layout.bits)
+    limits = private_limits(alpha, n, max(layout.n_classifiers, draws), len(layout.n_clusters), layout.bits)
     _check_mass(layout, names, answer, limits)
     if (answer.log_theta > 0).any():
         raise PayloadError(answer.title(), "log_theta", "is positive; no sum of logarithms of probabilities is")

@@ -227,7 +227,9 @@ class EM:
         total: Total[Statistics] = yield from masking.total(asks, zero, measure=measure)
         try:
             check_number(sum(self.layout.instances[site] for site in total.sites), total.sum)
-            check_statistics(self.layout, self.alpha, names, total.sum.n, total.sum, alone=self.decides_draws)
+            check_statistics(
+                self.layout, self.alpha, names, total.sum.n, total.sum, draws=self.draws, alone=self.decides_draws
+            )
         except PayloadError as error:
             raise FusionError(f"secure-aggregation: {total.name} cannot be a sum of statistics ({error})") from None
         self.answering_sites = set(total.sites)
@@ -264,7 +266,7 @@ class EM:
         for part in answer if isinstance(answer, tuple) else (answer,):
             if isinstance(part, Statistics):
                 n_private = layout.instances[site] - len(layout.shared_rows[site])
-                check_statistics(layout, self.alpha, names, n_private, part, alone=self.decides_draws)
+                check_statistics(layout, self.alpha, names, n_private, part, draws=self.draws, alone=self.decides_draws)
                 check_columns(self.first_mass.setdefault(site, part.mass), n_private, part)
             else:
                 history = len(self.log_alpha.points[-DEPTH:]) + 1

@@ -94,6 +94,8 @@ class FittedEnsemble:
         Sites whose holdings are unlike most others', with the reason.
     contrasts : dict[str, tuple of float]
         `strategies.bc3e.accuracy.contrasts`.
+    nameless : bool
+        Whether classes have no names, since there is no classifier.
     """
 
     fit: EMFit
@@ -106,6 +108,7 @@ class FittedEnsemble:
     unsure: float = 0.0
     left_out: dict[str, str] = field(default_factory=dict)
     contrasts: dict[str, tuple[float, float]] = field(default_factory=dict)
+    nameless: bool = False
 
     @property
     def measure(self) -> dict[str, float]:

@@ -225,6 +225,11 @@ def agree_layout(
         raise FusionError("no site holds an instance")
     if distribution == "column":
         _check_columns(holdings, total, {**classifiers, **{name: len(sites) for name, sites in holders.items()}})
+    if confusion and len(classifiers) * k * k > LARGEST_TABLE:
+        raise FusionError(
+            f"with {k} classes, the confusion matrices of {len(classifiers)} classifiers would have more than"
+            f" {LARGEST_TABLE} entries: number the classes 0, 1, 2, ..., or set bc3e.reliability=none"
+        )
     if confusion:
         n_clusters |= dict.fromkeys(map(confusion_of, classifiers), k)
         holders |= {

@@ -631,6 +631,18 @@ def test_describe_names_classifiers_that_are_copies(csv: Callable[[str], Table])
     assert text.count("equal to") == text.count("equal to class_a") == 1
 
 
+def test_describe_names_near_copies_but_no_raters_that_err_independently() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(3, size=300)
+    labels = {f"class_{i}": np.where(rng.random(300) < 0.2, rng.integers(3, size=300), truth) for i in range(4)}
+    assert "nearly" not in "\n".join(describe(Ensemble(300, labels), None, {}))
+    near = np.where(rng.random(300) < 0.05, rng.integers(3, size=300), labels["class_2"])
+    text = "\n".join(describe(Ensemble(300, {**labels, "class_9": near}), None, {}))
+    assert text.count("nearly") == text.count("nearly class_2: differs in") == 1
+    rare = {name: np.where(np.arange(300) % 4 == place, own, -1) for place, (name, own) in enumerate(labels.items())}
+    assert "nearly" not in "\n".join(describe(Ensemble(300, {**rare, "class_9": near}), None, {})), "no third"
+
+
 def test_describe_without_classifiers_and_with_a_single_model(csv: Callable[[str], Table]) -> None:
     table = csv("cluster_x\n0\n1\n")
     text = "\n".join(describe(ensemble_from_table(table, {}), table, {}))
