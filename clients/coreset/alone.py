@@ -12,7 +12,7 @@ from numerics.shared.distances import squared_distances
 from protocols.coreset.payloads import Compare, CostsAlone
 
 MOST_ROWS = 4000
-"""Largest number of rows that are compared; of more, so many are drawn."""
+"""Largest number of rows that are compared; from more rows, this many are drawn."""
 
 
 def compare_alone(rows: SummarizedRows, ask: Compare, rng: np.random.Generator) -> CostsAlone:
@@ -23,7 +23,7 @@ def compare_alone(rows: SummarizedRows, ask: Compare, rng: np.random.Generator) 
     rows : SummarizedRows
         The site's rows, at the joint centers.
     ask : Compare
-        Where the rows are in the joint clusters.
+        Sizes of the joint clusters, and the rows' assignment to them.
     rng : numpy.random.Generator
         Generator of the rows that are compared, of folds and of starts.
     """
@@ -52,10 +52,10 @@ def _joint_squares(
     centers: Float64[np.ndarray, "k d"],
     ask: Compare,
 ) -> Float64[np.ndarray, "n"]:
-    """Return each row's squared distance from its joint center without this row: ``(n / (n - 1))^2`` times that with.
+    """Return each row's squared distance from its joint center without it: ``(n / (n - 1))^2`` times that with it.
 
-    Rows go where their points go, and those of a divided point in parts, alike. So centers and masses that are made up
-    tell nothing of a single row. Where all rows are priced, they go where prices say.
+    Rows go where their points go; all rows of a divided point are divided in its shares. So invented centers and masses
+    reveal nothing of a single row. Without shares of points, each row goes to its cheapest center.
     """
     sizes = np.maximum(ask.sizes, 2).astype(np.float64)
     squared = squared_distances(x, centers)

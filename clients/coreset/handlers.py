@@ -87,8 +87,7 @@ def _commit_to(site: Site, name: str, *values: object) -> None:
     """Refuse an ask in a second lane, or one whose values differ from an earlier ask's (clients/commitments.py)."""
     if not site.commitments.allows_lane(site.lane):
         raise SiteFault(Fault.MALFORMED_ASK, "a site summarizes its own rows in one lane of a run only")
-    if not site.commitments.keeps(name, *values):
-        raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
+    site.commitments.hold(name, *values)
 
 
 def _check_construction(ask: Construction) -> None:

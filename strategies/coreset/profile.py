@@ -1,8 +1,8 @@
 """Profile of each cluster: mean and spread of every column, what stands out, and a rule that names its points.
 
-They are those of the points, which the center has, in their clusters: nothing more leaves a site. A point is the mean
-of its rows. So the mean of a cluster's rows is exact where whole points go to one center. Their spread is that of the
-points and the movement, of which the center knows the sum over all rows, and which counts alike for every row.
+The center computes it from the clustered points: nothing more leaves a site. A point is the mean of its rows, so the
+mean of a cluster is exact if whole points go to one center. Its spread is that of the points plus the movement. The
+center knows the movement's sum over all rows only, so every row counts with the same share of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strategies.coreset.outcome import CoresetOutcome
 _APART = 0.5
 """Distance from the mean of all rows, in units of the columns, from which a column stands out."""
 _MOST_NAMED = 3
-"""Columns that are named for a cluster at most: those that stand out most."""
+"""Largest number of columns named for a cluster."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Profile:
     rules: tuple[Rule, ...] = ()
 
     def in_words(self, cluster: int) -> str:
-        """Return what stands out in a cluster, the most striking first.
+        """Describe the columns that stand out in a cluster, the farthest first.
 
         Examples
         --------
@@ -81,8 +81,8 @@ def _text(value: float) -> str:
 def profile_of(outcome: CoresetOutcome) -> Profile:
     """Return the profile of the clusters of an outcome.
 
-    Source: a cluster's variance is that of its points plus the mean movement of a row, as that of all rows is
-    (`numerics.coreset.weighted_points.moments`).
+    A cluster's variance is that of its points plus the mean movement of a row, as in
+    `numerics.coreset.weighted_points.moments`.
     """
     points, assignment = outcome.points, outcome.clustering.assignment
     k, overall, unit = len(outcome.centers.fair), outcome.pool.units[0], outcome.centers.scale

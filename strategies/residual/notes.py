@@ -53,12 +53,12 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
 
 
 _OVERFIT = 0.1
-"""Share of the error on validation rows below which that on training rows says that agents know these by heart: small
-trees leave a third or more (docs/residual.md)."""
+"""Ratio of training to validation error below which the agents overfit; that of small trees is a third or more
+(docs/residual.md)."""
 
 
 def _overfit_notes(errors: Float64[np.ndarray, "3"]) -> list[str]:
-    """Say where agents of boosting fit the training rows so closely that there is nothing left to learn together."""
+    """Return a note if agents of boosting fit the training rows so closely that nothing is left to learn together."""
     train, validation, _ = errors.tolist()
     if not train < _OVERFIT * validation:
         return []
@@ -69,7 +69,7 @@ def _overfit_notes(errors: Float64[np.ndarray, "3"]) -> list[str]:
 
 
 def _randomness_notes(result: LearningResult) -> list[str]:
-    """Say which bins are not the true ones, and how many."""
+    """Return the share of bins that randomized response has replaced, by agent."""
     notes = []
     for name, epsilon in zip(result.names, result.epsilons, strict=False):
         if epsilon:
