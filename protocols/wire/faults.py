@@ -124,7 +124,7 @@ _MESSAGES = {
         "configuration (bc3e.allow-single-model=true in a simulation) to allow that"
     ),
     Fault.INSTANCES_NOT_ALLOWED: (
-        "it shares no instances, of each of which votes and probabilities would leave it; set "
+        "it does not share instances, since votes and probabilities of each would leave it; set "
         "allow-shared-instances=true in its node configuration to allow that"
     ),
     Fault.NO_MODEL: "none of the candidate methods could be fitted to its data; the details are in the site's own log",
