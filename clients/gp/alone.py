@@ -76,7 +76,7 @@ def _points(own: OwnUnits, ask: PredictAlone) -> Float64[np.ndarray, "t d"]:
 
 
 def _best(own: OwnUnits, ask: PredictAlone) -> tuple[float, ...]:
-    return tuple(best_fit_of(ask.kernel, own.part)[0].tolist())
+    return tuple(best_fit_of(ask.kernel, own.part).theta.tolist())
 
 
 def _local(rows: Part, ask: PredictAlone) -> int:

@@ -300,15 +300,34 @@ def likelihood_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Evaluati
     return evaluate(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y, rows.noise)
 
 
+class OwnFit(NamedTuple):
+    """The hyperparameters that fit a site's own rows best.
+
+    Attributes
+    ----------
+    theta : ndarray
+        ``(p,)`` hyperparameters.
+    information : ndarray
+        ``(q,)`` upper triangle of the average information of all rows on them.
+    likelihood : float
+        Log likelihood per row.
+    """
+
+    theta: Float64[np.ndarray, "p"]
+    information: Float64[np.ndarray, "q"]
+    likelihood: float
+
+
 @lru_cache(maxsize=64)  # a few numbers each; the cells of a table need the same ones
-def best_fit_of(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64[np.ndarray, "q"]]:
-    """Return the hyperparameters that fit a draw of the site's rows best, and the information of all rows on them."""
+def best_fit_of(text: str, own: Part) -> OwnFit:
+    """Fit the hyperparameters of a kernel to a draw of the site's rows."""
     n, kernel = len(own.y), kernel_for(text, own.x.shape[1])
     sample = np.sort(np.random.default_rng(own.digest).permutation(n)[:OWN_FIT_ROWS])
     x, y, noise = own.x[sample], own.y[sample], None if own.noise is None else own.noise[sample]
     theta = fit_best(kernel, x, y, noise)
-    information = evaluate(kernel, theta, x, y, noise).information * (n / len(sample))
-    return theta, information[np.triu_indices(len(information))]
+    at = evaluate(kernel, theta, x, y, noise)
+    information = at.information * (n / len(sample))
+    return OwnFit(theta, information[np.triu_indices(len(information))], at.value / len(sample))
 
 
 def gain_without_outliers(text: str, site: Site) -> Float64[np.ndarray, "2"]:

@@ -15,6 +15,7 @@ from clients.dispatch import answers
 from clients.gp.alone import errors_alone
 from clients.gp.classes import latent_left_out, losses_left_out
 from clients.gp.experts import (
+    OwnFit,
     Part,
     best_fit_of,
     draw_rows,
@@ -36,6 +37,7 @@ from clients.site import Site
 from numerics.gp.calibration import histogram
 from numerics.gp.dirichlet import LatentUnits, class_probabilities
 from numerics.gp.gates.network import Network
+from numerics.gp.kernel_names import kernels_of
 from numerics.gp.likelihood import theta_bounds
 from numerics.gp.moments import moments_of
 from numerics.shared.classification import log_losses
@@ -90,7 +92,9 @@ _SLACK = 1e-9
 def survey(ask: Survey, site: Site) -> Moments:
     """Answer with the moments of the site's experts, and with the hyperparameters that fit its rows best."""
     rows = rows_of(site, robust=ask.robust)
-    kernel_for(ask.kernel, len(rows.features))  # refuses an unknown kernel, even if nothing is fitted
+    kernels = kernels_of(ask.kernel)
+    for kernel in kernels:
+        kernel_for(kernel, len(rows.features))  # refuses an unknown kernel, even if nothing is fitted
     _commit_to(site, "split", ask.max_rows, ask.local)
     _commit_to(site, "kernel", ask.kernel, ask.fit)  # each kernel would tell other sums over the same rows
     if ask.max_rows < 1 or not (ask.local == 0 or FEWEST_NEAREST <= ask.local <= MOST_NEAREST):
@@ -98,12 +102,13 @@ def survey(ask: Survey, site: Site) -> Moments:
     with single_threaded():
         part = parts_of(rows, site, ask)
         moments = moments_of(rows.x, np.zeros(rows.n) if rows.classes else rows.y, part)
-        theta = information = np.zeros(0)
+        fits: list[OwnFit] = []
         outliers = np.zeros(2)
         if ask.fit and len(rows.classes) != 1:
-            theta, information = best_fit_of(ask.kernel, in_own_units(rows).part)
+            fits = [best_fit_of(kernel, in_own_units(rows).part) for kernel in kernels]
             if not ask.robust:
-                outliers = gain_without_outliers(ask.kernel, site)
+                best = int(np.argmax([fit.likelihood for fit in fits]))
+                outliers = gain_without_outliers(kernels[best], site)
     return Moments(
         features=rows.features,
         counts=moments.counts,
@@ -111,8 +116,9 @@ def survey(ask: Survey, site: Site) -> Moments:
         covariances=moments.covariances,
         y_means=moments.y_mean,
         y_variances=moments.y_variance,
-        theta=theta,
-        information=information,
+        theta=np.stack([fit.theta for fit in fits]) if fits else np.zeros((0, 0)),
+        information=np.stack([fit.information for fit in fits]) if fits else np.zeros((0, 0)),
+        likelihoods=rounded(np.array([fit.likelihood for fit in fits])),
         consents=tuple(key for key in CONSENTS if site.consents.allows(key)),
         left_out=site.shard.n - rows.n,
         nearest=nearest_of(rows, ask),

@@ -17,7 +17,7 @@ from scenarios.registry import Cell, Config
 GATES = ("knn", "dnn", "gaussian", "ggm")
 RULES = ("npae", "poe", "gpoe", "bcm", "rbcm", "grbcm")
 
-_DATA_KEYS = ("gp.rows", "gp.split", "gp.kernel")
+_DATA_KEYS = ("gp.rows", "gp.split")
 """With another value of one of these, the row is not the paper's."""
 
 
@@ -175,9 +175,11 @@ def _row(
 ) -> Cell:
     """Return a row with M = `parts` and, but for gate "all", K = `experts`; `varied`: keys that no user can set.
 
-    The paper's experts answer about a point alone.
+    The paper's experts answer about a point alone, and have the squared exponential kernel.
     """
-    own: dict[str, Any] = {"gp.parts": parts, "gp.answers": 1} | ({"gp.experts": experts} if gate != "all" else {})
+    own: dict[str, Any] = {"gp.parts": parts, "gp.answers": 1, "gp.kernel": "se"}
+    if gate != "all":
+        own["gp.experts"] = experts
     row = settings(aggregation=rule, gate=gate) | {key: value for key, value in own.items() if key in varied}
     defaults = {key: value for key, value in own.items() if key not in varied}
     used = {**row, **{key: config.get(key) or value for key, value in defaults.items()}}

@@ -15,6 +15,7 @@ import protocols.gp.payloads as wire
 from common.settings import ConfigError
 from numerics.gp.calibration import Calibration, histogram
 from numerics.gp.expert import Expert
+from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.own_noise import with_own_noise
 from numerics.gp.radial_kernels import SquaredExponential
 from protocols.gp.payloads import (
@@ -190,6 +191,27 @@ def test_other_kernels_are_carried_to_every_site(tmp_path: Path, folder: Path, k
     assert str(found.arrays["kernel"]) == kernel
     assert len(found.arrays["theta_names"]) == len(found.theta)
     assert found.metrics["smse"] < 0.06
+
+
+@pytest.mark.parametrize(("kernel", "expected"), [("se", "se"), ("matern32", "matern32")])
+def test_the_kernel_is_that_which_the_rows_favor(tmp_path: Path, kernel: str, expected: str) -> None:
+    """Rows drawn from a process of one of the kernels."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0, 6, (320, 2))
+    covariance = kernel_of(kernel, 2).matrix(np.log([1.0, 1.5, 1.0]), x, x)
+    y = np.linalg.cholesky(covariance + 1e-6 * np.eye(len(x))) @ rng.normal(size=len(x)) + 0.02 * rng.normal(
+        size=len(x)
+    )
+    frame = pd.DataFrame(
+        {"well": [f"w{place}" for place in range(len(x))], "east": x[:, 0], "depth": x[:, 1], TARGET: y}
+    )
+    own = write_files(tmp_path / "rows", split_over_sites(frame[:300], "random"), frame[300:])
+    found = predict(own_data_config(tmp_path, own, gp__kernel="auto"))
+    assert {ask.kernel for ask in found.said(Survey)} == {"auto"}
+    assert {ask.kernel for kind in (Evaluate, Predict) for ask in found.said(kind)} == {expected}
+    assert f"the kernel is {expected}, by the likelihood of the sites' rows" in found.report.notes
+    named = predict(own_data_config(tmp_path / "named", own, gp__kernel=expected))
+    assert named.metrics["smse"] == found.metrics["smse"]
 
 
 # -- gates and aggregation --------------------------------------------------------------------------------------------
