@@ -3,8 +3,8 @@
 Whole runs with the defaults, or another kernel, by the real center and sites in this process, a site an expert. Beside
 them stand the product of the same experts, and rows in one place: an exact Gaussian process, of many rows one of the
 1000 nearest rows with the run's hyperparameters, and with ``--svgp`` GPyTorch's process of inducing points. Seconds are
-the processor's, of the center and all sites. ``--wrong-cell`` measures instead what one cell of 10^6 at one site does to
-the errors at the other sites' points. Real data are those of the scenarios, in the directory `CONSILIENCE_DATA`.
+the processor's, of the center and all sites. ``--wrong-cell`` measures instead what one cell of 10^6 at one site does
+to the errors at the other sites' points. Real data are those of the scenarios, in the directory `CONSILIENCE_DATA`.
 """
 
 from __future__ import annotations

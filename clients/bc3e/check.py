@@ -57,6 +57,7 @@ def describe(
             ensemble,
             k,
             secret=bool(setting(config, "align-key-file")),
+            shares=bool(config.get("allow-shared-instances")),
             consent=bool(config.get("allow-single-model") or config.get("bc3e.allow-single-model")),
         ),
         "",
@@ -164,14 +165,17 @@ def _row_lines(ensemble: Ensemble, k: int, *, confusion: bool) -> list[str]:
     return lines
 
 
-def _shared_lines(ensemble: Ensemble, k: int, *, secret: bool, consent: bool) -> list[str]:
+def _shared_lines(ensemble: Ensemble, k: int, *, secret: bool, shares: bool, consent: bool) -> list[str]:
     """Return lines on what leaves the site if several sites hold labels of the same instances.
 
-    `secret` is whether the sites share a secret key; `consent` is whether the labels of a single model may leave.
+    `secret` is whether the sites share a secret key, `shares` whether votes of single instances may leave, and
+    `consent` whether the labels of a single model may.
     """
     r1, r2 = len(ensemble.classifiers), len(ensemble.clusterings)
     each = f"{k} numbers" if k else "k numbers"
     lines = ["What would leave this site, column distribution (all sites hold the same instances, each its own models)"]
+    if not (shares or consent):
+        lines += ["  nothing: a deployed site refuses, unless its node configuration sets allow-shared-instances; then"]
     name = "name" if ensemble.entity is not None else "row number"
     lines += [f"  once: as above, and a keyed hash of each instance's {name}, which matches the sites' rows"]
     if ensemble.entity is not None and not secret:

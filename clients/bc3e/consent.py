@@ -23,19 +23,22 @@ FEWEST_PRIVATE = 2
 """Fewest instances that a real site sums over, unless its policy demands more: a sum over one reveals it."""
 
 
-def refuse_single_model(site: Site) -> None:
-    """Refuse to share instances with a single model without consent, because that reveals its labels (docs/bc3e.md).
+def refuse_sharing(site: Site) -> None:
+    """Refuse to share instances without consent: votes of each would leave, of a single model its labels.
 
-    A real site consents in its node configuration, a simulated site by the run's key.
+    Which instances other sites hold too is the fusion center's word. A real site consents in its node configuration, a
+    simulated site, to the labels of a single model, by the run's key.
 
     Raises
     ------
     SiteFault
-        ``TOO_FEW_MODELS``.
+        ``INSTANCES_NOT_ALLOWED``, or ``TOO_FEW_MODELS``.
     """
     shard: Ensemble = site.shard
-    allowed = site.consents.allows("allow-single-model", run_key="bc3e.allow-single-model")
-    if len(shard.classifiers) + len(shard.clusterings) < 2 and not allowed:
+    single = site.consents.allows("allow-single-model", run_key="bc3e.allow-single-model")
+    if not (single or site.consents.allows("allow-shared-instances")):
+        raise SiteFault(Fault.INSTANCES_NOT_ALLOWED)
+    if len(shard.classifiers) + len(shard.clusterings) < 2 and not single:
         raise SiteFault(Fault.TOO_FEW_MODELS)
 
 

@@ -15,7 +15,7 @@ from clients.bc3e.consent import (
     check_step,
     commit_to,
     keeps_setup,
-    refuse_single_model,
+    refuse_sharing,
     told_labels,
 )
 from clients.bc3e.fit_state import FitState, held_tables
@@ -47,6 +47,7 @@ from numerics.bc3e.reliability import (
 from numerics.bc3e.responsibilities import likelihood_table
 from protocols.bc3e.payloads import (
     LARGEST_TABLE,
+    LARGEST_WEIGHT,
     MOST_BITS,
     MOST_CLASSES,
     MOST_DRAWS,
@@ -63,6 +64,7 @@ from protocols.bc3e.payloads import (
     Tally,
     coarse_count,
 )
+from protocols.bc3e.settings import LARGEST_SMOOTHING
 from protocols.wire.faults import Fault, SiteFault
 
 # -- survey and setup -------------------------------------------------------------------------------------------------
@@ -74,7 +76,7 @@ def survey(ask: Survey, site: Site) -> Holdings:
     shard: Ensemble = site.shard
     keys = np.zeros(0, np.uint64)
     if ask.distribution != "row":
-        refuse_single_model(site)
+        refuse_sharing(site)
         keys = instance_keys(shard, ask.salt, shared_secret(site.config))
     masked = ask.masked or (ask.distribution == "row" and site.policy.secure_aggregation)
     return Holdings(
@@ -105,7 +107,7 @@ def instance_keys(shard: Ensemble, salt: str, secret: bytes = b"") -> UInt64[np.
 def setup(ask: Setup, site: Site) -> Starts:
     """Keep the setup in the memory, and answer with the start of the shared instances."""
     shard: Ensemble = site.shard
-    refuse_single_model(site)  # even if the center sent no `Survey`
+    refuse_sharing(site)  # even if the center sent no `Survey`
     check_places(ask.own, len(ask.clusterings), "own clusterings")
     _check_sizes(ask, shard)
     agree_on(ask.shared, site)
@@ -142,9 +144,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
 
     The E-step is eqs. (5) and (6), and the sums are those of eqs. (7) to (9), of Acharya et al. (2011).
     """
-    in_range = 0 <= ask.grid_bits <= MOST_BITS and 0 <= ask.max_sweeps <= MOST_SWEEPS and 0 <= ask.draws <= MOST_DRAWS
-    if not (in_range and ask.smoothing >= 0 and is_alpha(ask.alpha)) or (ask.alone and (ask.step or not ask.draws)):
-        raise SiteFault(Fault.MALFORMED_ASK, "alpha or the settings of the E-step are out of range")
+    _check_parameters(ask)
     state = FitState.of(site)
     tables = {name: likelihood_table(beta) for name, beta in zip(ask.clusterings, ask.beta, strict=True)}
     held = held_tables(site.shard, confusion=ask.draws > 0)
@@ -190,6 +190,22 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
         int(distinct.counts[site.memory["decisions"] != site.memory["decisions-before"]].sum()),
         _squares(contribution, ask.clusterings if ask.alone else ()),
     )
+
+
+def _check_parameters(ask: EStep) -> None:
+    """Refuse parameters and settings that are out of range: sums would leave their grid."""
+    in_range = (
+        0 <= ask.grid_bits <= MOST_BITS
+        and 0 <= ask.max_sweeps <= MOST_SWEEPS
+        and 0 <= ask.draws <= MOST_DRAWS
+        and 0 <= ask.smoothing <= LARGEST_SMOOTHING
+        and ask.start >= 0
+        and is_alpha(ask.alpha)
+        and all((table >= 0).all() for table in ask.beta)
+        and (np.abs(ask.weights) <= LARGEST_WEIGHT).all()
+    )
+    if not in_range or (ask.alone and (ask.step or not ask.draws)):
+        raise SiteFault(Fault.MALFORMED_ASK, "alpha, beta or the settings of the E-step are out of range")
 
 
 def _squares(sums: Contribution, names: Iterable[str]) -> Int64[np.ndarray, "_"]:

@@ -38,7 +38,7 @@ _Prediction = tuple[Float64[np.ndarray, "t"], Float64[np.ndarray, "t"]]
 def errors_alone(ask: PredictAlone, site: Site) -> ErrorsAlone:
     """Return the site's errors at the test points, by its own rows, units and hyperparameters."""
     _check(ask)
-    rows = rows_of(site, robust=ask.robust)
+    rows = rows_of(site, ask)
     losses_of = _log_losses if rows.classes else _squared_errors
     with single_threaded():
         losses = losses_of(rows, ask, as_they_are=not site.has_private_rows)

@@ -92,17 +92,18 @@ class Part:
         return tuple(Part((*self.digest, c), self.x, y, self.person, noise) for c, (y, noise) in enumerate(columns))
 
 
-def rows_of(site: Site, *, robust: bool) -> Measurements:
-    """Return the site's rows without those that have a wrong cell; `robust`: nor an outlier among the outputs.
+def rows_of(site: Site, ask: Survey | ExpertAsk) -> Measurements:
+    """Return the site's rows without those that have a wrong cell; with `robust`, nor an outlier among the outputs.
 
     At a real site, an input that few rows have counts as that of others (`numerics.gp.rare_values`), and outputs beyond
     `LIMIT` as `LIMIT` deviations where few rows have one.
 
     Whoever knows sums over the rows with and without these learns the difference: a site leaves out ``min-rows`` rows,
-    if any, and as many more for outliers. A site that would then have too few rows for an expert keeps all.
+    if any, and as many more for outliers. A site that would then have too few rows for an expert keeps all, and so does
+    a real site that splits its rows: an expert might lose a single one.
     """
     rows = _usual_rows(site)
-    if robust:
+    if ask.robust and not (site.has_private_rows and _splits(rows, ask)):
         rows = _without_outliers(rows, LIMIT, _min_rows(site))
     return _with_common_outputs(rows, _fewest(site)) if site.has_private_rows else rows
 
@@ -152,6 +153,10 @@ def nearest_of(rows: Measurements, ask: Survey | ExpertAsk) -> int:
     return ask.local if rows.part is None and rows.n > ask.max_rows else 0
 
 
+def _splits(rows: Measurements, ask: Survey | ExpertAsk) -> bool:
+    return rows.part is None and rows.n > ask.max_rows and not ask.local
+
+
 def parts_of(rows: Measurements, site: Site, ask: Survey | ExpertAsk) -> Int64[np.ndarray, "n"]:
     """Return the ``(n,)`` numbers of the experts that these rows of the site belong to.
 
@@ -188,7 +193,7 @@ def experts_of(site: Site, ask: ExpertAsk) -> list[Part]:
     SiteFault
         If the units do not fit the site's inputs, or if the experts' numbers of rows have changed.
     """
-    rows = rows_of(site, robust=ask.robust)
+    rows = rows_of(site, ask)
     if len(ask.mean) != len(rows.features) or ask.scale.min() <= 0 or ask.y_scale <= 0:
         raise SiteFault(Fault.MALFORMED_ASK, "the units do not fit the site's inputs")
     part = parts_of(rows, site, ask)
@@ -330,18 +335,18 @@ def best_fit_of(text: str, own: Part) -> OwnFit:
     return OwnFit(theta, information[np.triu_indices(len(information))], at.value / len(sample))
 
 
-def gain_without_outliers(text: str, site: Site) -> Float64[np.ndarray, "2"]:
+def gain_without_outliers(ask: Survey, site: Site) -> Float64[np.ndarray, "2"]:
     """Return how much better rows are predicted without outliers among the outputs, as `Moments.outliers`."""
-    rows, own = rows_of(site, robust=False), _usual_rows(site)
+    rows, own = rows_of(site, replace(ask, robust=False)), _usual_rows(site)
     usual = np.asarray(~own.cells_beyond(LIMIT).any(axis=1))
-    if rows.classes or rows_of(site, robust=True).n == rows.n:
+    if rows.classes or rows_of(site, replace(ask, robust=True)).n == rows.n:
         return np.zeros(2)
     if site.has_private_rows:  # else the gains would be about the outliers alone, perhaps one row
         usual = own.usual(LIMIT, _min_rows(site), _draw_of(own))
     sample = _draw_of(rows).permutation(rows.n)[:OWN_FIT_ROWS]
     if usual[sample].all():
         return np.zeros(2)
-    kernel, person = kernel_for(text, rows.x.shape[1]), of_rows(rows.person, sample)
+    kernel, person = kernel_for(ask.kernel, rows.x.shape[1]), of_rows(rows.person, sample)
     gains = gains_without(kernel, rows.x[sample], rows.y[sample], usual[sample], person)
     return rounded(np.array([gains.sum(), gains @ gains]))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float64
@@ -91,7 +92,7 @@ _SLACK = 1e-9
 @answers(Survey)
 def survey(ask: Survey, site: Site) -> Moments:
     """Answer with the moments of the site's experts, and with the hyperparameters that fit its rows best."""
-    rows = rows_of(site, robust=ask.robust)
+    rows = rows_of(site, ask)
     kernels = kernels_of(ask.kernel)
     for kernel in kernels:
         kernel_for(kernel, len(rows.features))  # refuses an unknown kernel, even if nothing is fitted
@@ -107,8 +108,7 @@ def survey(ask: Survey, site: Site) -> Moments:
         if ask.fit and len(rows.classes) != 1:
             fits = [best_fit_of(kernel, in_own_units(rows).part) for kernel in kernels]
             if not ask.robust:
-                best = int(np.argmax([fit.likelihood for fit in fits]))
-                outliers = gain_without_outliers(kernels[best], site)
+                outliers = gain_without_outliers(replace(ask, kernel=kernels[0]), site)
     return Moments(
         features=rows.features,
         counts=moments.counts,
@@ -156,7 +156,7 @@ def _experts(ask: ExpertAsk, site: Site) -> list[Part]:
 def evaluate(ask: Evaluate, site: Site) -> Likelihood:
     """Answer with the log likelihood of the site's outputs for each candidate, summed over its experts."""
     experts = _experts(ask, site)
-    if nearest_of(rows_of(site, robust=ask.robust), ask):
+    if nearest_of(rows_of(site, ask), ask):
         experts = learning_parts(experts[0])
     candidates = _candidates(ask, site)
     n_candidates, size = ask.thetas.shape
@@ -181,7 +181,7 @@ def evaluate(ask: Evaluate, site: Site) -> Likelihood:
 def validate(ask: Validate, site: Site) -> Errors:
     """Answer with the errors of rows left out for each candidate, summed over the site's experts."""
     experts, candidates = _experts(ask, site), _candidates(ask, site)
-    local, squares = nearest_of(rows_of(site, robust=ask.robust), ask), np.full(len(candidates), -NO_VALUE)
+    local, squares = nearest_of(rows_of(site, ask), ask), np.full(len(candidates), -NO_VALUE)
     with single_threaded():
         for c, candidate in enumerate(candidates):
             with contextlib.suppress(np.linalg.LinAlgError, SiteFault):
@@ -286,7 +286,7 @@ def calibrate(ask: Calibrate, site: Site) -> Residuals:
         raise SiteFault(Fault.MALFORMED_ASK, "residuals of classes")
     theta = _checked_theta(ask.theta, ask.kernel, ask)
     _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
-    local, common = nearest_of(rows_of(site, robust=ask.robust), ask), float(np.exp(2 * theta[-1]))
+    local, common = nearest_of(rows_of(site, ask), ask), float(np.exp(2 * theta[-1]))
     with single_threaded():
         own = _own_theta(ask, theta, experts, local)
         left_out = [rows_left_out(rows, ask.kernel, own, local) for rows in experts]
@@ -303,7 +303,7 @@ def sharpen(ask: Sharpen, site: Site) -> Losses:
     _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
     if not ask.classes:
         raise SiteFault(Fault.MALFORMED_ASK, "the sharpness of amounts")
-    local = nearest_of(rows_of(site, robust=ask.robust), ask)
+    local = nearest_of(rows_of(site, ask), ask)
     with single_threaded():
         losses = losses_left_out(experts, ask.kernel, theta, local, LatentUnits(ask.class_means, ask.y_scale))
     return Losses(rounded(losses))
@@ -332,7 +332,7 @@ def predict(ask: Predict, site: Site) -> Predictions:
     most = site.policy.private_limit(site.consents.number("max-queries", Consents.max_queries))
     if site.commitments.count("queries", ask.n_answers) > most:
         raise SiteFault(Fault.TOO_MANY_QUERIES)
-    local = nearest_of(rows_of(site, robust=ask.robust), ask)
+    local = nearest_of(rows_of(site, ask), ask)
     if len(ask.shared_y):
         if local or ask.classes:
             raise SiteFault(Fault.MALFORMED_ASK, "shared rows for an expert of nearest rows, or of classes")

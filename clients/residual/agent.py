@@ -175,7 +175,7 @@ class Agent:
             raise SiteFault(Fault.MALFORMED_ASK, f"the numbers are not places of {n_classes} classes")
         weights = balancing_weights(y.astype(np.int64), n_fit, n_classes) if balanced and n_classes else None
         with single_threaded():
-            return choose_boosting(self.x[:n], y, n_fit, seed=0, n_classes=n_classes, weights=weights, min_leaf=leaf)
+            return choose_boosting(self.x[:n], y, n_fit, n_classes=n_classes, weights=weights, min_leaf=leaf)
 
     def _fitted(self, method: Candidate, target: np.ndarray, min_leaf: int) -> BaseEstimator:
         n = len(target)

@@ -46,6 +46,8 @@ LEVELS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 """Class probabilities from which on sites count a decision as sure."""
 MOST_DRAWS = 100
 """Largest weight of an instance's class, in draws of theta."""
+LARGEST_WEIGHT = 1e15
+"""Largest weight of an image in a combined step: the center's are far smaller, and sums of such ones are finite."""
 
 
 @dataclass(frozen=True)

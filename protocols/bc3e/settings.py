@@ -12,6 +12,9 @@ from common.value_ranges import POSITIVE, ValueRange, at_least, below, between
 from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 
+LARGEST_SMOOTHING = 1000.0
+"""Largest eta of beta's prior: far more is stronger than any labels, and its part of the bound leaves the grid."""
+
 
 @dataclass(frozen=True)
 class Settings(ProtocolSettings, prefix="bc3e"):
@@ -54,7 +57,7 @@ class Settings(ProtocolSettings, prefix="bc3e"):
         between(0, 500),
         words="as few as possible there, elsewhere as many as it takes to converge",
     )
-    smoothing: float = setting(0.0, "eta of the Dirichlet(1 + eta) prior on beta", at_least(0))
+    smoothing: float = setting(0.0, "eta of the Dirichlet(1 + eta) prior on beta", between(0, LARGEST_SMOOTHING))
     reliability: Literal["confusion", "none"] = setting(
         "confusion",
         "a confusion matrix for each classifier (confusion), or every label a vote (none); a scenario has none",
@@ -121,6 +124,9 @@ class Settings(ProtocolSettings, prefix="bc3e"):
 class Consents(settings.Settings):
     """Keys of a site's node configuration."""
 
+    allow_shared_instances: bool = setting(
+        False, "answer about single instances that other sites hold too (column, arbitrary)"
+    )
     allow_single_model: bool = setting(False, "answer about shared instances although the site holds a single model")
     max_steps: int = setting(300, "most steps of a fit that the site takes", at_least(1))
     min_combination: int = setting(

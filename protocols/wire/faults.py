@@ -81,6 +81,7 @@ class Fault(IntEnum):
     GUARD_SILENT = 65
     BINS_NOT_ALLOWED = 66
     FEW_NEW_ROWS = 67
+    INSTANCES_NOT_ALLOWED = 68
 
     @property
     def message(self) -> str:
@@ -120,6 +121,10 @@ _MESSAGES = {
     Fault.TOO_FEW_MODELS: (
         "it holds a single model, whose labels its answers would give away; set allow-single-model=true in its node "
         "configuration (bc3e.allow-single-model=true in a simulation) to allow that"
+    ),
+    Fault.INSTANCES_NOT_ALLOWED: (
+        "it shares no instances, of each of which votes and probabilities would leave it; set "
+        "allow-shared-instances=true in its node configuration to allow that"
     ),
     Fault.NO_MODEL: "none of the candidate methods could be fitted to its data; the details are in the site's own log",
     Fault.ROWS_IN_MODEL: (

@@ -286,7 +286,7 @@ def single_models(folder: Path, n: int) -> list[dict[str, Value]]:
         pd.DataFrame({"case": [f"case-{i}" for i in range(40)], column: label}).to_csv(
             folder / f"{place}.csv", index=False
         )
-    return [{"data": str(folder / f"{place}.csv"), "id": "case"} for place in range(n)]
+    return [{"data": str(folder / f"{place}.csv"), "id": "case", "allow-shared-instances": True} for place in range(n)]
 
 
 def test_site_keys_in_a_run_configuration_mean_nothing(tmp_path: Path) -> None:
@@ -395,6 +395,7 @@ def column_sites(folder: Path, truth: str) -> list[dict[str, Any]]:
         noisy = np.where(rng.random(40) < 0.2, 1 - classes, classes)
         frame = pd.DataFrame({"id": np.arange(40), f"class_{name}": noisy, f"cluster_{name}": (classes + noisy) % 3})
         node = {"site": name, "data": str(folder / f"{name}.csv"), "id": "id", "site-output-dir": str(folder / name)}
+        node["allow-shared-instances"] = True
         if name == truth:
             frame["y"], node["truth"] = classes, "y"
         frame.to_csv(folder / f"{name}.csv", index=False)
