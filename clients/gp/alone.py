@@ -9,13 +9,13 @@ from clients.gp.classes import losses_left_out
 from clients.gp.experts import (
     OwnUnits,
     Part,
-    best_fit_of,
     expert_of,
     in_own_units,
     kernel_for,
     nearest_rows_of,
     rows_of,
 )
+from clients.gp.own_fit import best_fit_of
 from clients.site import Site
 from numerics.gp.alone import MOST_POINTS, group_sums
 from numerics.gp.coarse_answers import FEWEST_ROWS, coarse

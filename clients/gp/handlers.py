@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float64
@@ -16,13 +15,9 @@ from clients.dispatch import answers
 from clients.gp.alone import errors_alone
 from clients.gp.classes import latent_left_out, losses_left_out
 from clients.gp.experts import (
-    OwnFit,
     Part,
-    best_fit_of,
     draw_rows,
     experts_of,
-    gain_without_outliers,
-    in_own_units,
     kernel_for,
     learning_parts,
     likelihood_of,
@@ -32,6 +27,7 @@ from clients.gp.experts import (
     rows_left_out,
     rows_of,
 )
+from clients.gp.own_fit import gain_without_outliers, own_fits
 from clients.gp.point_answers import PointSetup, class_by_class, predict_points
 from clients.gp.shared_rows import shared_rows_of
 from clients.site import Site
@@ -93,8 +89,7 @@ _SLACK = 1e-9
 def survey(ask: Survey, site: Site) -> Moments:
     """Answer with the moments of the site's experts, and with the hyperparameters that fit its rows best."""
     rows = rows_of(site, ask)
-    kernels = kernels_of(ask.kernel)
-    for kernel in kernels:
+    for kernel in kernels_of(ask.kernel):
         kernel_for(kernel, len(rows.features))  # refuses an unknown kernel, even if nothing is fitted
     _commit_to(site, "split", ask.max_rows, ask.local)
     _commit_to(site, "kernel", ask.kernel, ask.fit)  # each kernel would tell other sums over the same rows
@@ -103,12 +98,8 @@ def survey(ask: Survey, site: Site) -> Moments:
     with single_threaded():
         part = parts_of(rows, site, ask)
         moments = moments_of(rows.x, np.zeros(rows.n) if rows.classes else rows.y, part)
-        fits: list[OwnFit] = []
-        outliers = np.zeros(2)
-        if ask.fit and len(rows.classes) != 1:
-            fits = [best_fit_of(kernel, in_own_units(rows).part) for kernel in kernels]
-            if not ask.robust:
-                outliers = gain_without_outliers(replace(ask, kernel=kernels[0]), site)
+        fits = own_fits(ask, rows)
+        outliers = gain_without_outliers(ask, site) if ask.fit and not ask.robust else np.zeros(2)
     return Moments(
         features=rows.features,
         counts=moments.counts,
@@ -116,9 +107,6 @@ def survey(ask: Survey, site: Site) -> Moments:
         covariances=moments.covariances,
         y_means=moments.y_mean,
         y_variances=moments.y_variance,
-        theta=np.stack([fit.theta for fit in fits]) if fits else np.zeros((0, 0)),
-        information=np.stack([fit.information for fit in fits]) if fits else np.zeros((0, 0)),
-        likelihoods=rounded(np.array([fit.likelihood for fit in fits])),
         consents=tuple(key for key in CONSENTS if site.consents.allows(key)),
         left_out=site.shard.n - rows.n,
         nearest=nearest_of(rows, ask),
@@ -130,6 +118,7 @@ def survey(ask: Survey, site: Site) -> Moments:
         if rows.classes
         else np.zeros((len(moments.counts), 0), np.int64),
         outliers=outliers,
+        **fits,
     )
 
 
