@@ -120,6 +120,7 @@ def _fewest(site: Site) -> int:
 
 
 def min_rows(site: Site) -> int:
+    """Return the fewest rows of an expert of the site."""
     return site.consents.number("min-rows", Consents.min_rows)
 
 
