@@ -652,7 +652,6 @@ MOMENTS: dict[str, tuple[str, Callable[[Moments], dict[str, Any]]]] = {
     "more hyperparameters": ("theta", lambda m: {"theta": np.append(m.theta, [[0.0]], axis=1)}),
     "knowledge of other hyperparameters": ("information", lambda m: {"information": m.information[:, 1:]}),
     "knowledge of less than nothing": ("information", lambda m: {"information": -m.information - 1}),
-    "a likelihood more than there are kernels": ("likelihoods", lambda m: {"likelihoods": np.zeros(2)}),
     "a likelihood beyond all measure": ("likelihoods", lambda m: {"likelihoods": m.likelihoods + 1e60}),
     "gains of more than all rows": ("outliers", lambda m: {"outliers": np.array([1e9, 1.0])}),
     "gains whose squares are below nothing": ("outliers", lambda m: {"outliers": np.array([0.0, -1.0])}),
