@@ -73,7 +73,7 @@ def own_fits(ask: Survey, rows: Measurements) -> dict[str, Float64[np.ndarray, "
 
 
 def gain_without_outliers(ask: Survey, site: Site) -> Float64[np.ndarray, "2"]:
-    """Return how much better rows are predicted without outliers among the outputs, as `Moments.outliers`.
+    """Return the gain in predictions if outlying outputs are left out, as `Moments.outliers`.
 
     Of several kernels, the first one predicts.
     """
