@@ -24,10 +24,10 @@ FEWEST_PRIVATE = 2
 
 
 def refuse_sharing(site: Site) -> None:
-    """Refuse to share instances without consent: votes of each would leave, of a single model its labels.
+    """Refuse to share instances without consent, since their votes leave the site: of a single model, labels.
 
-    Which instances other sites hold too is the fusion center's word. A real site consents in its node configuration, a
-    simulated site, to the labels of a single model, by the run's key.
+    Only the fusion center knows which instances other sites hold too. A real site consents in its node configuration. A
+    simulated site always consents, but to labels of a single model only by the run's key.
 
     Raises
     ------

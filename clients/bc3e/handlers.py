@@ -23,6 +23,7 @@ from clients.bc3e.results import count_right, counting_of, threads, write_theta,
 from clients.bc3e.saved_tables import save_tables
 from clients.dispatch import answers
 from clients.keys import shared_secret
+from clients.memory import Memory
 from clients.site import Site
 from common.entity_keys import keyed_hashes
 from common.files import write_arrays
@@ -279,15 +280,10 @@ def sweep(ask: Sweep, site: Site) -> Shares:
         return prediction.sweep_fixed(ask, site, state.shared)
     part = state.shared_part()
     check_places(ask.active, part.n, "active instances")
-    if "log-weights" not in memory or memory["log-weights"].shape[1] != part.n:
-        memory["log-weights"] = np.zeros((len(ask.log_weights), part.n))
-    log_weights = memory["log-weights"].copy()
-    log_weights[:, ask.active] = ask.log_weights
-    memory["log-weights"] = log_weights
-
+    log_weights = _updated_weights(ask, memory, part.n)
     bits, smoothing = int(state.recall("settings")[0]), float(memory["settings"][1])
     draws, alone = memory["settings"][2:].astype(bool)
-    tables = {name: state.recall(f"table/{name}") for name in held_tables(site.shard, confusion=draws > 0)}
+    tables = {name: state.recall(f"table/{name}") for name in held_tables(site.shard, confusion=draws)}
     voters = {} if draws else part.classifiers
     common = [name for name in sorted(tables) if name not in state.own]
     mass, ends = {name: np.zeros((len(log_weights), tables[name].shape[1] - 1), np.int64) for name in common}, False
@@ -320,6 +316,15 @@ def sweep(ask: Sweep, site: Site) -> Shares:
         evidence = class_evidence(tables, part.classifiers, part.n, len(log_weights), bits)
         answer = replace(answer, evidence=evidence[:, ask.active])
     return answer
+
+
+def _updated_weights(ask: Sweep, memory: Memory, n: int) -> Float64[np.ndarray, "k n"]:
+    """Return the log weights of all `n` shared instances, after those of the active ones have changed."""
+    known = memory.get("log-weights")
+    weights = np.zeros((len(ask.log_weights), n)) if known is None or known.shape[1] != n else known.copy()
+    weights[:, ask.active] = ask.log_weights
+    memory["log-weights"] = weights
+    return weights
 
 
 # -- conclusion -------------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class Inspection(NamedTuple):
     warnings : list of str
         All of them.
     cautions : list of str
-        Those of columns and rows that make errors look too small, or too large.
+        Warnings about columns and rows that make errors look too small or too large.
     """
 
     warnings: list[str]

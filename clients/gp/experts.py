@@ -93,14 +93,14 @@ class Part:
 
 
 def rows_of(site: Site, ask: Survey | ExpertAsk) -> Measurements:
-    """Return the site's rows without those that have a wrong cell; with `robust`, nor an outlier among the outputs.
+    """Return the site's rows without those that have a wrong cell and, with `robust`, those with outlying outputs.
 
     At a real site, an input value that few rows have is replaced by that of others (`numerics.gp.rare_values`), and an
     output beyond `LIMIT` deviations, if few rows have one, by `LIMIT` deviations.
 
-    Whoever knows sums over the rows with and without these learns the difference: a site leaves out ``min-rows`` rows,
-    if any, and as many more for outliers. A site that would then have too few rows for an expert keeps all, and so does
-    a real site that splits its rows: an expert might lose a single one.
+    Sums over the rows with and without these reveal the difference. So a site leaves out at least ``min-rows`` rows, if
+    any, and at least as many more for outliers. It keeps all if too few would remain for an expert. A real site that
+    splits its rows keeps outliers: an expert might lose a single one.
     """
     rows = _usual_rows(site)
     if ask.robust and not (site.has_private_rows and _splits(rows, ask)):
@@ -317,7 +317,7 @@ def best_fit_of(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64
 
 
 def gain_without_outliers(ask: Survey, site: Site) -> Float64[np.ndarray, "2"]:
-    """Return how much better rows are predicted without outliers among the outputs, as `Moments.outliers`."""
+    """Return the gain in predictions if outlying outputs are left out, as `Moments.outliers`."""
     rows, own = rows_of(site, replace(ask, robust=False)), _usual_rows(site)
     usual = np.asarray(~own.cells_beyond(LIMIT).any(axis=1))
     if rows.classes or rows_of(site, replace(ask, robust=True)).n == rows.n:

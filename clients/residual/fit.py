@@ -1,4 +1,4 @@
-"""Whether files fit residual: other columns of the same entities, and an outcome at one of the sites."""
+"""Whether files fit residual: each has other columns about the same entities, and one has an outcome."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,7 @@ def select_sendable(
 
     Leaves have at least as many rows as the site demands (`min-leaf`).
     """
+    from numerics.sec.coarse_leaves import with_coarse_leaves
     from numerics.sec.selection import SelectionError, leave_out_chosen, select
     from protocols.models import ModelError, encode_model
 
@@ -41,6 +43,8 @@ def select_sendable(
     settings["person"] = rows.person
     try:
         chosen = select(candidates, rows.x, rows.y, selection=ask.selection, **settings)
+        if site.has_private_rows:
+            chosen = replace(chosen, model=with_coarse_leaves(chosen.model, rows.y, len(rows.classes)))
         left_out = None
         if ask.reference == "left-out" or held_out.any():
             left_out = leave_out_chosen(chosen, rows.x, rows.y, **settings)

@@ -47,7 +47,7 @@ LEVELS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 MOST_DRAWS = 100
 """Largest weight of an instance's class, in draws of theta."""
 LARGEST_WEIGHT = 1e15
-"""Largest weight of an image in a combined step: the center's are far smaller, and sums of such ones are finite."""
+"""Largest weight of an image in a combined step: far above those of the center, and small enough for finite sums."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 
 LARGEST_SMOOTHING = 1000.0
-"""Largest eta of beta's prior: far more is stronger than any labels, and its part of the bound leaves the grid."""
+"""Largest eta of beta's prior: a much larger one outweighs all labels, and its part of the bound leaves the grid."""
 
 
 @dataclass(frozen=True)

@@ -139,8 +139,8 @@ class Show(Payload, answer=SecretShares):
     total, number
         Name and number of the sum.
     dropped : ndarray
-        Sites of `Hide` that did not answer it: of those the share of the pairwise masks' secret is asked for, of all
-        other sites the share of their own mask's.
+        Sites of `Hide` that did not answer it. Of these, the center needs the share of the pairwise masks' secret; of
+        all others, the share of their own mask's secret.
     """
 
     total: str

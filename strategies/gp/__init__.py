@@ -230,9 +230,7 @@ class GP(FusionStrategy):
         points = registry.units.inputs(queries.x)
         x = np.repeat(points, registry.n_outputs, axis=0)
         setup = setup_of(model, settings, shared, seed)
-        available = np.ones(registry.M, bool)
-        if settings.disclosed:
-            available = np.isin(registry.site_of, list(inputs))
+        available = np.isin(registry.site_of, list(inputs)) if settings.disclosed else np.ones(registry.M, bool)
         between = share_between(registry.moments, kernel.lengths(model.fit.theta[:-1]))
         K = settings.K(registry.M, len(registry.nearest), between)
         prior, noise = kernel.diagonal(model.fit.theta[:-1], x), model.noise
@@ -263,11 +261,6 @@ class GP(FusionStrategy):
             predictions = expert_predictions(model, kernel, settings, x, answers, inputs, setup)
             fused = fuse(model, kernel, settings, x, predictions)
             gains = reductions(registry, kernel, x, fused, setup) if settings.suggest else None
-        # Features may take more memory than all the rest; the sample keeps those that the report needs.
-        none = slice(0, 0)
-        answers = replace(
-            answers, features=answers.features[:, :, none].copy(), further=answers.further[:, :, none].copy()
-        )
         # Where outputs are measured, the sample is for scores.
         among = None if queries.y is None else queries.measured
         sample = Sample.of(predictions, registry.n_outputs, among) if seed == self.seed else None
@@ -275,7 +268,7 @@ class GP(FusionStrategy):
             model,
             settings,
             queries,
-            answers,
+            answers.without_features(),
             fused,
             sample,
             tuple(sorted(shared)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -130,6 +130,11 @@ class ExpertAnswers:
             self.distrusted,
             self.n_bytes,
         )
+
+    def without_features(self) -> ExpertAnswers:
+        """Drop the features, which may take more memory than all the rest."""
+        none = slice(0, 0)
+        return replace(self, features=self.features[:, :, none].copy(), further=self.further[:, :, none].copy())
 
 
 Distrust = Callable[[ExpertAnswers], Bool[np.ndarray, "M"]]
