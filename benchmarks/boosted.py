@@ -186,7 +186,7 @@ def least(n_learn: int) -> int:
 def compared(ask: Compare, x: Float64[np.ndarray, "n p"]) -> PredictionsAlone:
     """Return what a site predicts by boosting of its own columns."""
     n = len(ask.target)
-    chosen = choose_boosting(x[:n], ask.target, ask.n_fit, seed=0, n_classes=ask.n_classes)
+    chosen = choose_boosting(x[:n], ask.target, ask.n_fit, n_classes=ask.n_classes)
     predicted = chosen.predict(x)
     return PredictionsAlone(predicted[:n], np.concatenate([chosen.judged.reshape(n - ask.n_fit, -1), predicted[n:]]))
 
@@ -251,7 +251,7 @@ def pooled(world: World) -> tuple[float, float]:
     """Return the errors of boosting of all columns over the variance: scikit-learn's defaults, and as in the finish."""
     n, y, x = world.n_learn, world.y, np.hstack([each.x for each in world.sites])
     plain = HistGradientBoostingRegressor(min_samples_leaf=least(n), random_state=0).fit(x[:n], y[:n]).predict(x[n:])
-    chosen = choose_boosting(x[:n], y[:n], n - round(0.25 * n), seed=0).predict(x[n:])[:, 0]
+    chosen = choose_boosting(x[:n], y[:n], n - round(0.25 * n)).predict(x[n:])[:, 0]
     first, second = (float(np.mean(np.square(y[n:] - each)) / y[n:].var()) for each in (plain, chosen))
     return first, second
 

@@ -66,7 +66,7 @@ def pooled(world: World, k: int) -> dict[str, dict[str, float]]:
     """Return the scores of boosting of all columns in one place: chosen as at a site, and scikit-learn's defaults."""
     x, n = np.hstack([each.x for each in world.sites]), world.n_learn
     n_fit = n - round(0.25 * n)
-    chosen = choose_boosting(x[:n], world.y[:n], n_fit, seed=0, n_classes=k).predict(x[n:])
+    chosen = choose_boosting(x[:n], world.y[:n], n_fit, n_classes=k).predict(x[n:])
     plain = HistGradientBoostingClassifier(random_state=0).fit(x[:n], world.y[:n])
     p: Float64[np.ndarray, "t k"] = np.zeros((len(x) - n, k))
     p[:, plain.classes_.astype(int)] = plain.predict_proba(x[n:])

@@ -213,7 +213,9 @@ def _bc3e(rng: np.random.Generator) -> World:
         "bc3e.accelerate": bool(rng.random() < 0.7),
         "bc3e.robust": bool(distribution == "row" and rng.random() < 0.5),
     }
-    return World({"protocol": "bc3e", **settings}, frames, {"id": "id", "truth": "truth"})
+    return World(
+        {"protocol": "bc3e", **settings}, frames, {"id": "id", "truth": "truth", "allow-shared-instances": True}
+    )
 
 
 def _shared_frames(

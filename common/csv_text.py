@@ -20,7 +20,7 @@ Column = Shaped[np.ndarray, "n"] | Sequence[object]
 
 
 def escape(cell: Any) -> Any:
-    """Return a cell as it is written: text that a spreadsheet would take for a formula begins with an apostrophe.
+    """Put an apostrophe before text that a spreadsheet would take for a formula; other cells stay as they are.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def escape(cell: Any) -> Any:
 
 
 def unescape(cell: Any) -> Any:
-    """Return the cell that `escape` was given.
+    """Undo `escape`.
 
     Examples
     --------

@@ -50,11 +50,7 @@ def read_secret(path: str) -> bytes:
         return b""
     try:
         secret = Path(path).expanduser().read_bytes()
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-    ) as error:  # unreadable, a null byte in its name, an unknown ~user
+    except (OSError, ValueError, RuntimeError) as error:  # unreadable, a null byte in its name, an unknown ~user
         raise SecretError(f"{KEY_FILE} cannot be read: {error}") from error
     secret = secret.removesuffix(b"\n").removesuffix(b"\r") if secret.endswith(b"\n") else secret
     if len(secret) < SHORTEST_SECRET:
@@ -66,7 +62,7 @@ def read_secret(path: str) -> bytes:
 
 
 def secret_check(secret: bytes, salt: str) -> UInt8[np.ndarray, "_"]:
-    """Return 16 bytes that are equal at two sites if their secrets are, and reveal nothing else of the secret.
+    """Return 16 bytes that are equal at two sites if their secrets are, and otherwise reveal nothing of the secret.
 
     Parameters
     ----------

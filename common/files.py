@@ -19,7 +19,7 @@ except ImportError:  # Windows
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write a file and wait until it is on the disk: after a crash, a renamed directory must not lack it.
+    """Write a file and wait until it is on the disk, so that no crash after a rename can lose it.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) ->
 
 
 def file_state(path: Path) -> list[int]:
-    """Return the numbers that reveal a change of a file; empty if there is no file."""
+    """Return numbers that differ after any change of a file; empty if there is no file."""
     try:
         status = path.stat()
     except OSError:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 PREDICT = "predict"
-"""Name that a run with an earlier run's model has as its scenario, and of its results."""
+"""Name of the scenario, and of the results, of a run with an earlier run's model."""
 
 
 def results_name(config: Mapping[str, Any]) -> str:

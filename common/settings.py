@@ -23,7 +23,7 @@ Config = dict[str, Value]
 """A configuration whose values are checked."""
 
 SCENARIO = "what the scenario sets"
-"""The usual `other_source`."""
+"""Default of `other_source`."""
 
 _MOST_LISTED = 40
 """Most names in a hint."""
@@ -291,12 +291,11 @@ def _fields_of(cls: Any) -> Mapping[str, Setting]:
     for each in dataclasses.fields(cls):
         if "setting" not in each.metadata:
             continue
-        about, allowed, *rest = each.metadata["setting"]
+        about, allowed, unset, *rest = each.metadata["setting"]
         kind = hints[each.name]
         if get_origin(kind) is Literal:
             kind, allowed = str, one_of(*get_args(kind))
         key = cls.prefix + each.name.rstrip("_").replace("_", "-")
-        unset, *rest = rest
         unset = unset if unset is None else kind(unset)  # 0 of a float is 0.0
         settings[each.name] = Setting(key, kind, kind(each.default), about, allowed, unset, *rest)
     return settings

@@ -12,12 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.readers import (
-    Columns,
-    known_rows,
-    mark_test_rows,
-    read_regression,
-)
+from scenarios.readers import Columns, known_rows, mark_test_rows, read_regression
 from scenarios.registry import Config, ScenarioError
 from scenarios.tables import Table, is_omitted
 
@@ -111,7 +106,7 @@ def fetch_classification(data: DataSet) -> Table:
 
 
 def fetch_grouping(data: DataSet) -> Table:
-    """Fetch inputs and categories from OpenML, which leaves empty what a file marks with "?"."""
+    """Fetch inputs and categories from OpenML; missing categories become "?", as in the file."""
     frame = _fetch(data).frame.rename(columns=lambda name: name.replace("-", "_"))
     categories = frame[list(data.columns.categories)].astype(object).fillna("?").astype(str)
     return known_rows(data.columns, frame[list(data.columns.inputs)].to_numpy(np.float64), categories)
@@ -213,7 +208,7 @@ class DataSet:
         return place if whole and place.is_file() else next((path for path in candidates if path.is_file()), None)
 
     def check(self, config: Config) -> None:
-        """Refuse what `load` could not have: no file, and none at OpenML either, which must answer within a second.
+        """Refuse a data set that `load` could not get: no file, no download, and no answer of OpenML within a second.
 
         Raises
         ------

@@ -42,7 +42,7 @@ class Columns:
     target : str
         Column of the outcome or the class.
     other_targets : tuple of str
-        Other names that it has in copies of the file; upper and lower case do not matter.
+        Other names of it in copies of the file; case does not matter.
     inputs : tuple of str
         Columns of the inputs; empty: all that have no role.
     n_inputs : int
@@ -52,7 +52,7 @@ class Columns:
     unit : str
         Column of the unit that a row belongs to, e.g. of the scan.
     split : str
-        Column that says ``train`` or ``test`` of each row, if a file has it.
+        Column with ``train`` or ``test`` for each row, if a file has it.
     categories : tuple of str
         Columns of categories.
     unknown : Mapping[str, str]

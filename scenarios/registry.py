@@ -18,7 +18,7 @@ Config = Mapping[str, bool | int | float | str]
 
 
 class ScenarioError(ValueError):
-    """Error: a scenario cannot be built here. The message is one line that says what to do."""
+    """Error: a scenario cannot be built. The message is one line that says what to do."""
 
 
 @dataclass(frozen=True)

@@ -68,11 +68,11 @@ def _friedman_u(x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"]:
 def synthetic_ct(n_scans: int, n_slices: int) -> Table:
     """Return data in the shape of the CT slices, with three known groups of scans; nothing in them is anatomy.
 
-    A slice lies at u ~ U(0, 1) of its scan. Each of the 384 inputs is a smooth hump in u, the same in all scans but for
-    its height: ``height_s exp(-((u - center) / 0.15)^2) + N(0, 0.05^2)``, with the centers evenly spaced from 0 to 1
-    and height_s ~ U(0.8, 1.2) for each scan and input. The groups differ in where a slice with these inputs lies:
-    ``reference`` is 30 + 50 u in the first group, 70 + 50 u in the second (the same section, higher up by the
-    scanner's count), 120 - 50 u in the third (scanned the other way round), plus N(0, 1).
+    A slice lies at u ~ U(0, 1) of its scan. Each of the 384 inputs is a smooth hump in u, the same in all scans except
+    for its height: ``height_s exp(-((u - center) / 0.15)^2) + N(0, 0.05^2)``, with the centers evenly spaced from 0 to
+    1 and height_s ~ U(0.8, 1.2) for each scan and input. The groups differ in where a slice with these inputs lies:
+    ``reference`` is 30 + 50 u in the first group, 70 + 50 u in the second (the same section, higher up by the scanner's
+    count), 120 - 50 u in the third (scanned the other way round), plus N(0, 1).
 
     The data are the same in every run, as a file would be.
 

@@ -66,7 +66,7 @@ class Table:
 
 
 def is_omitted(name: str, omitted: Collection[str]) -> bool:
-    """Whether a column is among the omitted ones; capitals and punctuation do not count.
+    """Whether a column is among the omitted ones; case and punctuation do not matter.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def read_test_rows(path: Path, column: str) -> Bool[np.ndarray, "n"] | None:
 
 
 def read_text(path: Path, rows: int | None = None, separator: str = ",") -> pd.DataFrame:
-    """Return the cells of a CSV file as text, below the names of its header; `rows`: only so many (None: all)."""
+    """Return the cells of a CSV file as text, with the names of its header; `rows`: the first ones only (None: all)."""
     import pandas as pd
 
     try:
@@ -162,7 +162,7 @@ def read_text(path: Path, rows: int | None = None, separator: str = ",") -> pd.D
 
 
 def _parse(path: Path, width: int, places: list[int]) -> Float64[np.ndarray, "n d"] | None:
-    """Return the finite numbers below a header of `width` cells; None where `read_text` must find what is wrong.
+    """Return the finite numbers below a header of `width` cells; None if a cell is something else.
 
     The CT slices have 20 million cells: as text they would take gigabytes.
     """
@@ -234,7 +234,7 @@ def has_header(path: Path) -> bool:
 def read_headless(
     path: Path, width: int, *, separator: str = ",", first: int = 0, rows: int | None = None
 ) -> Float64[np.ndarray, "n c"]:
-    """Read a file of `width` columns of numbers from row `first` on; `rows`: exactly so many (None: all)."""
+    """Read a file of `width` columns of numbers from row `first` on; `rows`: their number (None: all)."""
     import pandas as pd
 
     try:

@@ -15,14 +15,15 @@ from clients.bc3e.consent import (
     check_step,
     commit_to,
     keeps_setup,
-    refuse_single_model,
-    told_labels,
+    labels_for_sums,
+    refuse_sharing,
 )
 from clients.bc3e.fit_state import FitState, held_tables
 from clients.bc3e.results import count_right, counting_of, threads, write_theta, write_unsure
 from clients.bc3e.saved_tables import save_tables
 from clients.dispatch import answers
 from clients.keys import shared_secret
+from clients.memory import Memory
 from clients.site import Site
 from common.entity_keys import keyed_hashes
 from common.files import write_arrays
@@ -47,6 +48,7 @@ from numerics.bc3e.reliability import (
 from numerics.bc3e.responsibilities import likelihood_table
 from protocols.bc3e.payloads import (
     LARGEST_TABLE,
+    LARGEST_WEIGHT,
     MOST_BITS,
     MOST_CLASSES,
     MOST_DRAWS,
@@ -63,6 +65,7 @@ from protocols.bc3e.payloads import (
     Tally,
     coarse_count,
 )
+from protocols.bc3e.settings import LARGEST_SMOOTHING
 from protocols.wire.faults import Fault, SiteFault
 
 # -- survey and setup -------------------------------------------------------------------------------------------------
@@ -74,7 +77,7 @@ def survey(ask: Survey, site: Site) -> Holdings:
     shard: Ensemble = site.shard
     keys = np.zeros(0, np.uint64)
     if ask.distribution != "row":
-        refuse_single_model(site)
+        refuse_sharing(site)
         keys = instance_keys(shard, ask.salt, shared_secret(site.config))
     masked = ask.masked or (ask.distribution == "row" and site.policy.secure_aggregation)
     return Holdings(
@@ -105,7 +108,7 @@ def instance_keys(shard: Ensemble, salt: str, secret: bytes = b"") -> UInt64[np.
 def setup(ask: Setup, site: Site) -> Starts:
     """Keep the setup in the memory, and answer with the start of the shared instances."""
     shard: Ensemble = site.shard
-    refuse_single_model(site)  # even if the center sent no `Survey`
+    refuse_sharing(site)  # even if the center sent no `Survey`
     check_places(ask.own, len(ask.clusterings), "own clusterings")
     _check_sizes(ask, shard)
     agree_on(ask.shared, site)
@@ -142,9 +145,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
 
     The E-step is eqs. (5) and (6), and the sums are those of eqs. (7) to (9), of Acharya et al. (2011).
     """
-    in_range = 0 <= ask.grid_bits <= MOST_BITS and 0 <= ask.max_sweeps <= MOST_SWEEPS and 0 <= ask.draws <= MOST_DRAWS
-    if not (in_range and ask.smoothing >= 0 and is_alpha(ask.alpha)) or (ask.alone and (ask.step or not ask.draws)):
-        raise SiteFault(Fault.MALFORMED_ASK, "alpha or the settings of the E-step are out of range")
+    _check_parameters(ask)
     state = FitState.of(site)
     tables = {name: likelihood_table(beta) for name, beta in zip(ask.clusterings, ask.beta, strict=True)}
     held = held_tables(site.shard, confusion=ask.draws > 0)
@@ -163,7 +164,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     site.memory["settings"] = np.array([ask.grid_bits, ask.smoothing, ask.draws, ask.alone])
 
     distinct = state.private_part().distinct
-    part = told_labels(distinct.part, distinct.counts, set(tables) - set(state.own), site)
+    part = labels_for_sums(distinct.part, distinct.counts, set(tables) - set(state.own), site)
     settings = EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps, ask.draws, ask.alone)
     start = _initial_gamma(ask, site, part)
     # This check comes after those for a lost memory, so that the center can send the setup again.
@@ -192,6 +193,22 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     )
 
 
+def _check_parameters(ask: EStep) -> None:
+    """Refuse parameters and settings that are out of range: sums would leave their grid."""
+    in_range = (
+        0 <= ask.grid_bits <= MOST_BITS
+        and 0 <= ask.max_sweeps <= MOST_SWEEPS
+        and 0 <= ask.draws <= MOST_DRAWS
+        and 0 <= ask.smoothing <= LARGEST_SMOOTHING
+        and ask.start >= 0
+        and is_alpha(ask.alpha)
+        and all((table >= 0).all() for table in ask.beta)
+        and (np.abs(ask.weights) <= LARGEST_WEIGHT).all()
+    )
+    if not in_range or (ask.alone and (ask.step or not ask.draws)):
+        raise SiteFault(Fault.MALFORMED_ASK, "alpha, beta or the settings of the E-step are out of range")
+
+
 def _squares(sums: Contribution, names: Iterable[str]) -> Int64[np.ndarray, "_"]:
     """Return the sums of squares by table; zeros for tables that have none."""
     return np.array([sums.squares.get(name, 0) for name in names], np.int64)
@@ -214,7 +231,7 @@ def _finish_step(
 def _confusion_mass(
     classes: Int64[np.ndarray, "k s"], state: FitState, names: Iterable[str], bits: int
 ) -> dict[str, Int64[np.ndarray, "k k"]]:
-    """Return the masses of those confusion matrices on the shared instances."""
+    """Return the masses of the confusion matrices in `names` on the shared instances."""
     part = state.shared_part()
     if classes.shape[1] != part.n or ((classes < 0) | (classes > 1 << bits)).any():
         raise SiteFault(Fault.MALFORMED_ASK, "the classes of the ask are none of the shared instances")
@@ -263,15 +280,10 @@ def sweep(ask: Sweep, site: Site) -> Shares:
         return prediction.sweep_fixed(ask, site, state.shared)
     part = state.shared_part()
     check_places(ask.active, part.n, "active instances")
-    if "log-weights" not in memory or memory["log-weights"].shape[1] != part.n:
-        memory["log-weights"] = np.zeros((len(ask.log_weights), part.n))
-    log_weights = memory["log-weights"].copy()
-    log_weights[:, ask.active] = ask.log_weights
-    memory["log-weights"] = log_weights
-
+    log_weights = _updated_weights(ask, memory, part.n)
     bits, smoothing = int(state.recall("settings")[0]), float(memory["settings"][1])
     draws, alone = memory["settings"][2:].astype(bool)
-    tables = {name: state.recall(f"table/{name}") for name in held_tables(site.shard, confusion=draws > 0)}
+    tables = {name: state.recall(f"table/{name}") for name in held_tables(site.shard, confusion=draws)}
     voters = {} if draws else part.classifiers
     common = [name for name in sorted(tables) if name not in state.own]
     mass, ends = {name: np.zeros((len(log_weights), tables[name].shape[1] - 1), np.int64) for name in common}, False
@@ -283,7 +295,7 @@ def sweep(ask: Sweep, site: Site) -> Shares:
     for name in state.own:
         block = state.stored_block(name)
         bound += one_to_grid(prior_bound(name, block.x, smoothing), bits)
-        if is_confusion(name):  # its newest step waits for the classes of this E-step
+        if is_confusion(name):  # its step needs the classes of this E-step
             continue
         total = state.recall(f"own/{name}/mass-private") + mass[name]
         memory[f"own/{name}/mass"] = total
@@ -304,6 +316,15 @@ def sweep(ask: Sweep, site: Site) -> Shares:
         evidence = class_evidence(tables, part.classifiers, part.n, len(log_weights), bits)
         answer = replace(answer, evidence=evidence[:, ask.active])
     return answer
+
+
+def _updated_weights(ask: Sweep, memory: Memory, n: int) -> Float64[np.ndarray, "k n"]:
+    """Return the log weights of all `n` shared instances, after those of the active ones have changed."""
+    known = memory.get("log-weights")
+    weights = np.zeros((len(ask.log_weights), n)) if known is None or known.shape[1] != n else known.copy()
+    weights[:, ask.active] = ask.log_weights
+    memory["log-weights"] = weights
+    return weights
 
 
 # -- conclusion -------------------------------------------------------------------------------------------------------

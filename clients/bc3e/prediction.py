@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from clients.bc3e.consent import agree_on, check_places, commit_to, refuse_single_model
+from clients.bc3e.consent import agree_on, check_places, commit_to, refuse_sharing
 from clients.bc3e.results import count_right, counting_of, threads, write_theta
 from clients.bc3e.saved_tables import Tables, load_tables
 from clients.dispatch import answers
@@ -76,7 +76,7 @@ def start_prediction(ask: PredictShared, site: Site) -> Starts:
     The center then asks for sweeps and for the conclusion, as in a run that learns. The key ``predicting`` in the
     memory marks a run that predicts.
     """
-    refuse_single_model(site)
+    refuse_sharing(site)
     _check_parameters(ask)
     agree_on(ask.shared, site)
     commit_to("predict", site, ask)

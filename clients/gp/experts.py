@@ -47,9 +47,9 @@ class Part:
     x, y : ndarray
         ``(n, d)`` inputs and ``(n,)`` outputs; where these are classes, ``(n, k)`` outputs of all classes.
     person : ndarray or None
-        ``(n,)`` persons of the rows, which are left out as a whole; None: every row is about another one.
+        ``(n,)`` persons of the rows, which are left out as a whole; None: every row is of another person.
     noise : ndarray or None
-        Known variances of the noise of outputs of classes, of their shape; None: nothing is known.
+        Known variances of the noise of outputs of classes, in the shape of `y`; None: unknown.
 
     Examples
     --------
@@ -92,17 +92,18 @@ class Part:
         return tuple(Part((*self.digest, c), self.x, y, self.person, noise) for c, (y, noise) in enumerate(columns))
 
 
-def rows_of(site: Site, *, robust: bool) -> Measurements:
-    """Return the site's rows without those that have a wrong cell; `robust`: nor an outlier among the outputs.
+def rows_of(site: Site, ask: Survey | ExpertAsk) -> Measurements:
+    """Return the site's rows without those that have a wrong cell and, with `robust`, those with outlying outputs.
 
-    At a real site, an input that few rows have counts as that of others (`numerics.gp.rare_values`), and outputs beyond
-    `LIMIT` as `LIMIT` deviations where few rows have one.
+    At a real site, an input value that few rows have is replaced by that of others (`numerics.gp.rare_values`), and an
+    output beyond `LIMIT` deviations, if few rows have one, by `LIMIT` deviations.
 
-    Whoever knows sums over the rows with and without these learns the difference: a site leaves out ``min-rows`` rows,
-    if any, and as many more for outliers. A site that would then have too few rows for an expert keeps all.
+    Sums over the rows with and without these reveal the difference. So a site leaves out at least ``min-rows`` rows, if
+    any, and at least as many more for outliers. It keeps all if too few would remain for an expert. A real site that
+    splits its rows keeps outliers: an expert might lose a single one.
     """
     rows = _usual_rows(site)
-    if robust:
+    if ask.robust and not (site.has_private_rows and _splits(rows, ask)):
         rows = _without_outliers(rows, LIMIT, _min_rows(site))
     return _with_common_outputs(rows, _fewest(site)) if site.has_private_rows else rows
 
@@ -116,7 +117,7 @@ def _usual_rows(site: Site) -> Measurements:
 
 
 def _fewest(site: Site) -> int:
-    """Return the fewest rows of which a value may be told."""
+    """Return the number of rows below which a value counts as rare."""
     return rows_that_hold(site.policy.at_least(int(FEWEST_ROWS)), site.shard.person)
 
 
@@ -139,7 +140,7 @@ def _draw_of(rows: Measurements) -> np.random.Generator:
 
 @lru_cache(maxsize=4)
 def _with_common_outputs(rows: Measurements, fewest: int) -> Measurements:
-    return rows.with_common_outputs(LIMIT, fewest)
+    return rows.with_common_outputs(fewest)
 
 
 @lru_cache(maxsize=4)
@@ -148,8 +149,12 @@ def _without_rare_inputs(rows: Measurements, fewest: int) -> Measurements:
 
 
 def nearest_of(rows: Measurements, ask: Survey | ExpertAsk) -> int:
-    """Return how many nearest rows predict a point, if the site has one expert of all its rows that does so; else 0."""
+    """Return the number of nearest rows by which the site's single expert predicts; 0 if it has other experts."""
     return ask.local if rows.part is None and rows.n > ask.max_rows else 0
+
+
+def _splits(rows: Measurements, ask: Survey | ExpertAsk) -> bool:
+    return rows.part is None and rows.n > ask.max_rows and not ask.local
 
 
 def parts_of(rows: Measurements, site: Site, ask: Survey | ExpertAsk) -> Int64[np.ndarray, "n"]:
@@ -188,7 +193,7 @@ def experts_of(site: Site, ask: ExpertAsk) -> list[Part]:
     SiteFault
         If the units do not fit the site's inputs, or if the experts' numbers of rows have changed.
     """
-    rows = rows_of(site, robust=ask.robust)
+    rows = rows_of(site, ask)
     if len(ask.mean) != len(rows.features) or ask.scale.min() <= 0 or ask.y_scale <= 0:
         raise SiteFault(Fault.MALFORMED_ASK, "the units do not fit the site's inputs")
     part = parts_of(rows, site, ask)
@@ -221,7 +226,7 @@ class OwnUnits(NamedTuple):
     units : Units
         The units.
     latent : LatentUnits or None
-        Those of the outputs where these are classes; None for amounts.
+        Units of the outputs if these are classes; None for amounts.
     part : Part
         All rows, as one expert.
     """
@@ -289,7 +294,7 @@ def kernel_for(text: str, d: int) -> Kernel:
 
 @lru_cache(maxsize=4)
 def learning_parts(rows: Part) -> list[Part]:
-    """Return the neighborhoods that stand for the rows of an expert of nearest rows in the search."""
+    """Return the neighborhoods that represent an expert of nearest rows in the search for hyperparameters."""
     places = neighborhoods(rows.x, np.random.default_rng(rows.digest))
     return [rows.at(own) for own in places]
 
@@ -311,18 +316,18 @@ def best_fit_of(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64
     return theta, information[np.triu_indices(len(information))]
 
 
-def gain_without_outliers(text: str, site: Site) -> Float64[np.ndarray, "2"]:
-    """Return how much better rows are predicted without outliers among the outputs, as `Moments.outliers`."""
-    rows, own = rows_of(site, robust=False), _usual_rows(site)
+def gain_without_outliers(ask: Survey, site: Site) -> Float64[np.ndarray, "2"]:
+    """Return the gain in predictions if outlying outputs are left out, as `Moments.outliers`."""
+    rows, own = rows_of(site, replace(ask, robust=False)), _usual_rows(site)
     usual = np.asarray(~own.cells_beyond(LIMIT).any(axis=1))
-    if rows.classes or rows_of(site, robust=True).n == rows.n:
+    if rows.classes or rows_of(site, replace(ask, robust=True)).n == rows.n:
         return np.zeros(2)
     if site.has_private_rows:  # else the gains would be about the outliers alone, perhaps one row
         usual = own.usual(LIMIT, _min_rows(site), _draw_of(own))
     sample = _draw_of(rows).permutation(rows.n)[:OWN_FIT_ROWS]
     if usual[sample].all():
         return np.zeros(2)
-    kernel, person = kernel_for(text, rows.x.shape[1]), of_rows(rows.person, sample)
+    kernel, person = kernel_for(ask.kernel, rows.x.shape[1]), of_rows(rows.person, sample)
     gains = gains_without(kernel, rows.x[sample], rows.y[sample], usual[sample], person)
     return rounded(np.array([gains.sum(), gains @ gains]))
 
@@ -365,9 +370,9 @@ def own_noise_of(parts: tuple[Part, ...], kernel: str, theta: tuple[float, ...])
 
 
 def rows_left_out(rows: Part, kernel: str, theta: tuple[float, ...], local: int) -> LeftOut:
-    """Predict rows of an expert without themselves: all of them, or if nearest rows predict (`local`) some."""
+    """Return leave-one-out predictions of an expert's rows; of a sample of them if nearest rows predict (`local`)."""
     if local:
-        # The same rows for all outputs of a row: their digests differ in what follows the content's.
+        # The same sample for all outputs of a row: their digests begin alike, with the content's.
         rng = np.random.default_rng(rows.digest[:_DIGEST_WORDS])
         return nearest_rows_of(rows, kernel, theta, local).left_out(rng, rows.person)
     return expert_of(rows, kernel, theta).left_out(rows.person)

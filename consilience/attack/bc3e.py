@@ -23,7 +23,18 @@ from numerics.bc3e.grid import MAX_BITS, from_grid
 from numerics.bc3e.m_step import initial_beta, maximize_alpha, maximize_beta
 from numerics.bc3e.reliability import class_probabilities
 from numerics.bc3e.responsibilities import likelihood_table
-from protocols.bc3e.payloads import EStep, Holdings, Predict, PredictionTally, Statistics, Survey
+from protocols.bc3e.payloads import (
+    EStep,
+    Holdings,
+    Predict,
+    PredictionTally,
+    Setup,
+    Shares,
+    Starts,
+    Statistics,
+    Survey,
+    Sweep,
+)
 
 _BITS, _TOLERANCE, _SWEEPS = 30, 1e-8, 500
 _ASKS = 10
@@ -246,9 +257,41 @@ def right_decisions(site: AttackedSite) -> Claims:
     return _claim(cells, solved, site, f"runs with a prediction: {len(rows) - 1}")
 
 
+def shared(site: AttackedSite) -> Claims:
+    """Other sites hold all instances, says the center: their votes come one by one, and sweeps tell their clusters."""
+    if not site.start_run({"bc3e.distribution": "arbitrary"}):
+        return Claims.none(site.ranges.shape[1], _NO_PART)
+    holdings = site.ask(Survey("row", "x"))
+    if not isinstance(holdings, Holdings):
+        return Claims.none(site.ranges.shape[1], _NO_PART)
+    names, widths, n, k = holdings.clusterings, holdings.n_clusters, holdings.instances, holdings.n_classes
+    none, every = np.zeros(0, np.int64), np.arange(n)
+    starts = site.ask(Setup(k, _BITS, names, widths, none, every))
+    # A cluster label adds to the share of the first class a digit of its own, and to all classes together 1.
+    units = 0.25 / np.cumprod([1, *(widths + 1)])[1:]
+    betas = [np.full((k, width), 1 / max(k - 1, 1)) for width in widths.tolist()]
+    for beta, unit, width in zip(betas, units, widths.tolist(), strict=True):
+        beta[0] = (np.arange(width) + 1) * unit
+        beta[1:] = (1 - beta[0]) / max(k - 1, 1)
+    site.ask(EStep(0, True, 0, none.astype(float), np.ones(k), names, tuple(betas), _BITS, _TOLERANCE, 1, 0.0))
+    swept = site.ask(Sweep(every, np.zeros((k, n))))
+    if not isinstance(starts, Starts) or not isinstance(swept, Shares):
+        return Claims.none(site.ranges.shape[1], "the site shares no instances")
+    start, share = from_grid(starts.start, _BITS), from_grid(swept.share, _BITS)
+    rest, digits = share[0] - np.floor(share[0] + 1e-6), []
+    for unit in units:
+        digits.append(np.floor(rest / unit + 1e-3))
+        rest = rest - digits[-1] * unit
+    labels = np.array(digits)
+    cells = np.vstack([np.rint(start - (labels > 0).sum(axis=0) / k), labels - 1]).T
+    rows, counts = np.unique(cells, axis=0, return_counts=True)
+    return _claim(rows, counts.astype(np.float64), site, f"instances read: {n}")
+
+
 ATTACKS: Mapping[str, Attack] = {
     "plain em": plain_em,
     "crafted parameters": crafted_parameters,
     "right decisions": right_decisions,
+    "shared": shared,
 }
 """By name (`consilience.attack.interface`)."""

@@ -79,7 +79,7 @@ class ParameterBlock:
         self.points, self.images = self.points[-1:], self.images[-1:]
 
     def move(self, weights: Float64[np.ndarray, "h"]) -> None:
-        """Go to the combination of the newest ``len(weights)`` images (oldest first); one weight: the plain step."""
+        """Move x to a combination of the newest ``len(weights)`` images, oldest first; one weight: the plain step."""
         self.x = _combined(self.images, weights, self.project)
 
 
@@ -98,6 +98,8 @@ def _combined(
 PLAIN = np.ones(1)
 """The weights of a plain EM step."""
 
+GAMMA_TOLERANCE = 1e-8
+"""Change of gamma at which an instance's E-step ends."""
 SWEEPS = 500
 """Sweeps from which on an E-step counts as one that runs to convergence; on the paper's data it takes 5 to 60."""
 
@@ -110,19 +112,19 @@ def kept_gammas(max_sweeps: int) -> int:
 def gamma_start(
     gammas: list[Float64[np.ndarray, "k n"]], weights: Float64[np.ndarray, "h"], max_sweeps: int
 ) -> Float64[np.ndarray, "k n"]:
-    """Return where an E-step starts: at the last gamma, combined with earlier ones if it does not converge.
+    """Return the gamma at which an E-step starts: the last one, combined with earlier ones if E-steps are short.
 
-    Where a few sweeps follow, gamma lags behind the parameters as these do behind their limit, and the same combination
-    brings it forward: with one sweep an E-step, half as many are needed.
+    After few sweeps gamma lags behind its limit, as the parameters do, and the same combination accelerates it. With
+    one sweep an E-step, it halves the number of E-steps.
 
     Parameters
     ----------
     gammas : list of ndarray
         Gamma of the last accepted E-steps, oldest first.
     weights : ndarray
-        Of the parameters' last images; there may be fewer gammas, as of a site that joined late.
+        Weights of the parameters' last images; a site that joined late has fewer gammas than weights.
     max_sweeps : int
-        Sweeps of the E-step at most.
+        Most sweeps of the E-step.
 
     Examples
     --------
@@ -139,9 +141,9 @@ def gamma_start(
 class Weights:
     """The weights by which the last images are combined; held by the fusion center.
 
-    Near a saddle, which EM leaves at a slowly growing pace, residuals grow, and the combination that cancels them leads
-    back to the saddle: the newest image then gets no positive weight. There the step goes forward instead, `reach`
-    times as far as the last one went.
+    EM leaves a saddle at a slowly growing pace. Residuals grow there, and the combination that cancels them leads back
+    to the saddle: the newest image gets no positive weight. The step then goes forward instead, `reach` times as far as
+    the last one.
 
     Attributes
     ----------
@@ -150,7 +152,7 @@ class Weights:
     reach : float
         Length of a forward step; doubled when one succeeded, cut to a third when one failed.
     forward : bool
-        Whether the last step was such a step.
+        Whether the last step was a forward step.
     """
 
     gram: Float64[np.ndarray, "h h"] = field(default_factory=lambda: np.zeros((0, 0)))

@@ -50,14 +50,14 @@ class Contribution:
     n : int
         Number of instances.
     mass : dict[str, ndarray]
-        By clustering, ``T_mij = sum_n phi_nmi [w2_nm = j]`` (eq. 7), ``(k, k_m)``; the same of confusion matrices, with
-        the responsibilities of the classes.
+        By clustering, ``T_mij = sum_n phi_nmi [w2_nm = j]`` (eq. 7), ``(k, k_m)``; and by confusion matrix the same
+        sums with the responsibilities of the classes.
     log_theta : ndarray
         ``s_i = sum_n psi(gamma_ni) - psi(sum_i gamma_ni)``, ``(k,)``: the statistics of alpha (eq. 8).
     bound : int
         The instances' part of the evidence lower bound (eq. 3).
     squares : dict[str, int]
-        By clustering, `numerics.bc3e.reliability.sum_of_squares`, in an E-step of the classifiers alone.
+        By clustering, `numerics.bc3e.reliability.sum_of_squares`; only in an E-step of the classifiers alone.
     """
 
     n: int
@@ -90,7 +90,7 @@ def votes(classifiers: Mapping[str, Labels], n: int, k: int, bits: int) -> Int64
 def cold_start(
     classifiers: Mapping[str, Labels], clusterings: Mapping[str, Labels], n: int, k: int, bits: int
 ) -> Int64[np.ndarray, "k n"]:
-    """Return ``C_n + r2_n / k`` on the grid: with alpha added, it is where a new instance starts."""
+    """Return ``C_n + r2_n / k`` on the grid: plus alpha, the first gamma of a new instance."""
     total = votes(classifiers, n, k, bits)
     even = round((1 << bits) / k)
     for labels in clusterings.values():
@@ -181,7 +181,7 @@ def _last_sweep(
 def _classifiers_alone(
     parts: Mapping[str, LabeledBlock], share: Float64[np.ndarray, "k n"], bits: int, counts: Counts = None
 ) -> tuple[Float64[np.ndarray, "k n"], Contribution]:
-    """Return what `_last_sweep` does where the classifiers' classes are the responsibilities of every cluster label."""
+    """Do as `_last_sweep`, with the class responsibilities by classifiers as those of every cluster label."""
     share = even_where_unknown(share, bits)
     total = np.zeros_like(share)
     sums = Contribution(0, {}, np.zeros(len(share), np.int64), 0)
@@ -241,12 +241,12 @@ class EStepSettings:
     tolerance : float
         An instance has converged when no gamma_ni moves by more.
     max_sweeps : int
-        Sweeps of eqs. (5) and (6) at most.
+        Most sweeps of eqs. (5) and (6).
     draws : int
         Draws of theta that an instance's class counts for (`numerics.bc3e.reliability`); 0: classifiers vote.
     alone : bool
-        Whether nothing but the classifiers counts: the responsibilities of the classes, and of all cluster labels, are
-        those of the classifiers' labels under equally frequent classes. There are no sweeps to convergence then.
+        Whether only the classifiers count: the responsibilities of the classes and of all cluster labels follow from
+        the classifiers' labels under equally frequent classes, without sweeps.
     """
 
     bits: int
@@ -266,25 +266,25 @@ def e_step(
     threads: int = 1,
     counts: Counts = None,
 ) -> tuple[Gamma, Contribution]:
-    """Iterate eqs. (5) and (6) for every instance to its own convergence.
+    """Iterate eqs. (5) and (6) for every instance until it converges.
 
     Parameters
     ----------
     alpha : ndarray
         ``(k,)``.
     tables : Mapping[str, ndarray]
-        By clustering, `likelihood_table` of its beta; the same of confusion matrices by their names.
+        `likelihood_table` of each clustering's beta and of each confusion matrix, by name.
     classifiers, clusterings : Mapping[str, ndarray]
         Labels of the ``n`` instances.
     gamma : ndarray
-        ``(k, n)``, where to start: the previous E-step's (then the bound cannot fall), or alpha + `cold_start`.
+        ``(k, n)`` first gamma: the previous E-step's (then the bound cannot fall), or alpha + `cold_start`.
     settings : EStepSettings
         Grid, tolerance and number of sweeps.
     threads : int
         Blocks worked on side by side.
     counts : ndarray or None
-        ``(n,)``: how many instances each stands for (`numerics.bc3e.ensemble.Distinct`). Equal labels have equal
-        results, and sums are exact: they are those of all instances, to the bit. None: one each.
+        ``(n,)`` number of instances that each stands for (`numerics.bc3e.ensemble.Distinct`). Equal labels have equal
+        results and sums are exact, so the result is that of all instances, to the bit. None: one each.
 
     Returns
     -------
@@ -338,9 +338,8 @@ def _e_step_block(
     fixed = votes({} if evidence is not None else classifiers, n, k, bits).astype(np.float64)
     likelihoods = [part.likelihood() for part in parts.values()]
 
-    # `origin` is the gamma that an instance's last sweep starts from. A converged instance keeps it: the others' number
-    # of sweeps must not touch it. It is swept along, to the same result, until so many have converged that copying the
-    # rest together pays.
+    # `origin` is the gamma from which an instance's last sweep starts. A converged instance keeps it, however often the
+    # others are swept. It is swept along without effect until so many have converged that compacting the rest pays.
     origin = gamma
     here, active = origin, np.arange(n)
     held, rates, labeled, known = fixed, likelihoods, list(parts.values()), evidence

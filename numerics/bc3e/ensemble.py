@@ -14,7 +14,7 @@ Labels = Shaped[np.ndarray, "n ..."]
 probabilities that sum to 1, a row of zeros where the model gave none."""
 
 Counts = Int64[np.ndarray, "n"] | None
-"""How many instances each instance stands for; None: one."""
+"""Number of instances that each instance stands for; None: one."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Ensemble:
     truth : ndarray or None
         ``(n,)`` known classes, -1 where unknown; used for evaluation only, at the site.
     entity : ndarray or None
-        ``(n,)`` names of the instances (strings or integers): what the site's output file and, in column and
-        arbitrary distributions, the alignment between sites go by. None: the row number.
+        ``(n,)`` names of the instances (strings or integers), for the site's output file and, in column and arbitrary
+        distributions, for the alignment between sites. None: row numbers.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Ensemble:
 
     @cached_property
     def distinct(self) -> Distinct:
-        """The instances by their labels: those with equal labels have the same gamma, and are one in an E-step."""
+        """The distinct combinations of labels: an E-step treats instances with equal labels as one."""
         code = np.zeros(self.n, np.int64)
         size = 1
         for labels in (*self.classifiers.values(), *self.clusterings.values()):
@@ -86,16 +86,16 @@ class Ensemble:
 
 @dataclass(frozen=True)
 class Distinct:
-    """Instances without those whose labels another one has.
+    """The distinct combinations of labels among n instances.
 
     Attributes
     ----------
     part : Ensemble
-        One instance for every combination of labels that there is.
+        One instance for every combination.
     of_row : ndarray
-        ``(n,)``: which of them has the labels of each instance.
+        ``(n,)`` index of each instance's combination in `part`.
     counts : ndarray
-        How many instances have the labels of each.
+        Number of instances with each combination.
 
     Examples
     --------

@@ -22,8 +22,8 @@ def log_theta(gamma: Gamma) -> Float64[np.ndarray, "k n"]:
 def dirichlet_bound(alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int, counts: Counts = None) -> int:
     """Compute the bound's terms of theta, each instance's on the grid.
 
-    With gamma = alpha + C + sum_m phi_m (eq. 6) the expectations E[log theta] cancel, and what is left of eq. (3)
-    beside `shares`' cluster part is ``ln B(gamma_n) - ln B(alpha)``, B the multivariate beta function.
+    With gamma = alpha + C + sum_m phi_m (eq. 6) the expectations E[log theta] cancel. Eq. (3) is then the clusters'
+    part (`shares`) plus ``ln B(gamma_n) - ln B(alpha)``, B the multivariate beta function.
     """
     from scipy.special import gammaln
 

@@ -15,8 +15,8 @@ _TIMES_THE_NEXT = 2.0
 def contradicting_site(changes: Mapping[str, float]) -> str:
     """Return the site that contradicts the others; empty if there is none, or too few sites to tell.
 
-    It changes the others' results by more than `NOTABLE`, and by more than twice as much as any other site. Of three
-    sites at least one can contradict two.
+    It changes the others' results by more than `NOTABLE`, and by more than twice as much as any other site. Of two
+    sites neither is in the minority, so there must be three.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ def contradicting_site(changes: Mapping[str, float]) -> str:
 def membership_change(total: Sequence[Int64[np.ndarray, "k _"]], own: Sequence[Int64[np.ndarray, "k _"]]) -> float:
     """Return by how much the classes of clusters differ with a site's mass and without it.
 
-    A cluster's classes are the shares of its column of T_m (eq. 7). Their total variation distance, with the site and
-    without it, is averaged over the clusters, each by the number of labels that the other sites have of it.
+    A cluster's classes are the shares of its column of T_m (eq. 7). The total variation distance between the classes
+    with and without the site is averaged over the clusters, weighted by the other sites' number of labels.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def membership_change(total: Sequence[Int64[np.ndarray, "k _"]], own: Sequence[I
     Returns
     -------
     float
-        0, nothing changes, to 1; 0 where the other sites have no labels.
+        0 (nothing changes) to 1; 0 where the other sites have no labels.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def _shares(mass: Float64[np.ndarray, "k c"]) -> Float64[np.ndarray, "k c"]:
 
 
 def label_change(gamma: Float64[np.ndarray, "k n"], without: Float64[np.ndarray, "k n"]) -> float:
-    """Return the share of instances whose class is another one; 0 without instances.
+    """Return the share of instances whose class changes; 0 without instances.
 
     Examples
     --------

@@ -19,7 +19,7 @@ ALPHA_MAX = 1e4
 
 
 def is_alpha(alpha: Float64[np.ndarray, "k"]) -> bool:
-    """Return whether alpha lies in its box, but for rounding. Beyond it the sums of the E-step leave their grid.
+    """Return whether alpha lies in its box, up to rounding. Beyond it the sums of the E-step leave their grid.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def smoothing_bound(beta: Float64[np.ndarray, "k k_m"], smoothing: float) -> flo
 def initial_beta(name: str, k: int, k_m: int, start: int) -> Float64[np.ndarray, "k k_m"]:
     """Return a clustering's first beta: uniform rows (``start=0``), or rows drawn from Dirichlet(1) by seed and name.
 
-    The draw depends on the clustering's name, not on its place in a list: it is the same wherever it is made.
+    The draw depends on the clustering's name, not on its place in a list: all sites draw the same.
     """
     if start == 0:
         return np.full((k, k_m), 1.0 / k_m)
@@ -97,11 +97,11 @@ def maximize_alpha(
     Parameters
     ----------
     alpha : ndarray
-        ``(k,)``, where to start; inside the box.
+        ``(k,)`` first iterate.
     mean_log_theta : ndarray
         ``s / N``, ``(k,)``: means of E[log theta]; all negative.
     max_iterations : int
-        Newton steps at most.
+        Most Newton steps.
 
     Returns
     -------

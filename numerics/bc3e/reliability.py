@@ -1,8 +1,8 @@
 """Reliability of classifiers: a confusion matrix for each, beside the tables of clusterings (Dawid and Skene 1979).
 
-A classifier's label is no vote then but an observation: instance n has one class ``y_n``, and classifier l labels it
-``w_nl ~ pi_l[y_n, .]``. The rows of pi_l have a Dirichlet prior that favours the diagonal. The class counts as `draws`
-of ``theta_n ~ Dirichlet(alpha)`` that agree, as a cluster label counts as one, so the evidence lower bound gains
+A classifier's label is then an observation instead of a vote: instance n has one class ``y_n``, and classifier l labels
+it ``w_nl ~ pi_l[y_n, .]``. The rows of pi_l have a Dirichlet prior that favors the diagonal. A cluster label counts as
+one draw of ``theta_n ~ Dirichlet(alpha)``, the class as `draws` draws that agree. So the evidence lower bound gains
 
     sum_n sum_i r_ni (sum_l log pi_l[i, w_nl] - log r_ni) + draws r_ni E[log theta_ni],
 
@@ -31,7 +31,7 @@ from numerics.bc3e.responsibilities import Table, max_classes, safe_log, sum_cla
 _PREFIX = "confusion:"
 
 PRIOR_LABELS, PRIOR_RIGHT = 80.0, 0.7
-"""The prior of each row of a confusion matrix: so many labels, of which this share is right (docs/bc3e-evidence.md)."""
+"""Prior of a row of a confusion matrix: number of labels, and share of right ones (docs/bc3e-evidence.md)."""
 
 _LEAST_LOG = -1000.0
 """Smallest log probability of a label; the prior keeps true ones far above it."""
@@ -64,22 +64,22 @@ def table_names(classifiers: Iterable[str], clusterings: Iterable[str], *, confu
 
 
 RELATED = 0.1
-"""Association below which a clustering is taken to have nothing to do with the classes."""
+"""Association (tau) below which a clustering counts as unrelated to the classes."""
 
 GAINS = (0.2, 0.35)
-"""Mean gains by clusterings from which on a class counts for two draws, and for one (docs/bc3e-evidence.md)."""
+"""Mean gains of clusterings at which the draws of a class fall to two, and to one (docs/bc3e-evidence.md)."""
 
 
 def draws_of(gains: Iterable[float]) -> int:
     """Return the number of draws of theta that a class counts for by default.
 
-    With fewer draws, clusterings that do not follow classes overrule the classifiers; with more, those that do help
-    less, and bad classifiers are not found out (docs/bc3e-evidence.md).
+    With fewer draws, clusterings that do not follow the classes overrule the classifiers. With more, clusterings that
+    follow them help less, and bad classifiers stay undetected (docs/bc3e-evidence.md).
 
     Parameters
     ----------
     gains : iterable of float
-        `gain` of each clustering; without one a class counts for one draw.
+        `gain` of each clustering; without any, a class counts for one draw.
 
     Examples
     --------
@@ -91,13 +91,13 @@ def draws_of(gains: Iterable[float]) -> int:
 
 
 def mean_gain(gains: Iterable[float]) -> float:
-    """Return the mean gain of the clusterings that have to do with the classes; 0 if none has."""
+    """Return the mean gain of the clusterings that are related to the classes; 0 if none is."""
     related = [each for each in gains if each]
     return sum(related) / len(related) if related else 0.0
 
 
 def gain(mass: Int64[np.ndarray, "k size"], squares: int, bits: int) -> float:
-    """Estimate what a clustering adds to the classifiers: the share of the classes that they leave open and it tells.
+    """Estimate the share of the classes' variance that the classifiers leave open and a clustering explains.
 
     Let r be calibrated class probabilities by classifiers that err independently, and p their mean. The classifiers
     settle the share ``rho = sum_i var r_i / (1 - sum_i p_i^2)`` of the classes' variance. A clustering that explains
@@ -160,7 +160,7 @@ def prior_counts(k: int) -> Float64[np.ndarray, "k k"]:
 
 
 def first_table(name: str, k: int, size: int, start: int) -> Float64[np.ndarray, "k size"]:
-    """Return a table's start: a confusion matrix is its prior's mean; a clustering's is `initial_beta`."""
+    """Return a table's start: the prior mean of a confusion matrix, `initial_beta` of a clustering."""
     if is_confusion(name):
         counts = prior_counts(k)
         return np.asarray(counts / counts.sum(axis=1, keepdims=True))
@@ -170,7 +170,7 @@ def first_table(name: str, k: int, size: int, start: int) -> Float64[np.ndarray,
 def maximize_table(
     name: str, mass: Int64[np.ndarray, "k size"], bits: int, smoothing: float
 ) -> Float64[np.ndarray, "k size"]:
-    """Apply the M-step to a table: eq. (7), and of a confusion matrix with its prior.
+    """Apply the M-step to a table: eq. (7), with the prior if it is a confusion matrix.
 
     Examples
     --------
@@ -191,10 +191,10 @@ def prior_bound(name: str, table: Float64[np.ndarray, "k size"], smoothing: floa
 
 
 def share_right(alpha: Float64[np.ndarray, "k"], confusion: Float64[np.ndarray, "k k"], n_labels: int) -> float:
-    """Return the estimated share of right labels of a classifier, classes as frequent as alpha says.
+    """Estimate a classifier's share of right labels, with the class frequencies that alpha implies.
 
-    The prior's labels are taken out again: with them, a classifier of .9 and 400 labels would be reported as .84, and
-    one that guesses between two classes as .56 (docs/bc3e-evidence.md).
+    The prior's labels are subtracted: with them, a classifier that is right in .9 of 400 labels would be reported as
+    .84, and one that guesses between two classes as .56 (docs/bc3e-evidence.md).
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def share_right(alpha: Float64[np.ndarray, "k"], confusion: Float64[np.ndarray, 
     confusion : ndarray
         ``(k, k)`` confusion matrix, as `maximize_table` returns it.
     n_labels : int
-        Number of instances that the classifier labels; without any, the share is the prior's.
+        Number of instances that the classifier labels; 0: the prior's share is returned.
 
     Examples
     --------
@@ -232,7 +232,7 @@ def class_evidence(
     tables : Mapping[str, ndarray]
         `numerics.bc3e.responsibilities.likelihood_table` of every classifier's confusion matrix, by its name.
     classifiers : Mapping[str, ndarray]
-        Labels of the n instances; under probabilities, logarithms are averaged.
+        Labels of the n instances; with soft labels, logarithms are averaged.
     n, k, bits : int
         Numbers of instances and classes, and fineness of the grid.
 
@@ -255,7 +255,7 @@ def class_evidence(
 
 
 def least_evidence(n_classifiers: int, bits: int) -> float:
-    """Return the smallest sum of `class_evidence` that so many classifiers can cause."""
+    """Return the smallest sum of `class_evidence` over `n_classifiers` classifiers."""
     return n_classifiers * (_LEAST_LOG * 2.0**bits - 1)
 
 
@@ -269,7 +269,7 @@ def class_responsibilities(
     log_weights : ndarray
         ``psi(gamma_ni)``.
     evidence : ndarray
-        Of all classifiers.
+        `class_evidence` of all classifiers.
     draws, bits : int
         Draws of theta that the class counts for, and fineness of the grid.
     """
@@ -282,7 +282,7 @@ def class_responsibilities(
 
 
 def even_where_unknown(share: Float64[np.ndarray, "k n"], bits: int) -> Float64[np.ndarray, "k n"]:
-    """Return responsibilities of the classes, even for an instance that no classifier labels; in units of the grid."""
+    """Return class responsibilities in units of the grid; uniform for an instance that no classifier labels."""
     return np.where(share.any(axis=0), share, np.rint(np.ldexp(1.0, bits) / len(share)))
 
 
@@ -307,14 +307,15 @@ def class_bound(
 
 
 DOUBT = 0.2
-"""Share of an even guess in class probabilities by confusion matrices and clusterings (docs/bc3e-evidence.md)."""
+"""Weight of the uniform distribution in class probabilities by confusion matrices and clusterings
+(docs/bc3e-evidence.md)."""
 
 
 def doubt_of(draws: int, tables: Iterable[str]) -> float:
-    """Return the `doubt` of `class_probabilities`: the models err together, and their posterior is too sure.
+    """Return the `doubt` of `class_probabilities`, which makes up for an overconfident posterior.
 
-    It is by the variational posterior, whose responsibilities of classes and clusters strengthen each other, and by
-    labels that are not independent given the class. Without clusterings neither was found, and there is no doubt.
+    The posterior is overconfident for two reasons: the variational responsibilities of classes and clusters strengthen
+    each other, and labels are not independent given the class. Without clusterings neither was found: doubt is 0.
 
     Examples
     --------
@@ -334,11 +335,11 @@ def class_probabilities(
     gamma : ndarray
         ``(k, n)``.
     alpha : ndarray
-        Empty: theta = gamma / sum gamma, the posterior mean of eq. (2). With confusion matrices ``(k,)``: the mean over
-        the instance's labels, gamma without alpha, since alpha only says how frequent classes are; an instance without
-        a label has alpha in proportion.
+        Empty: theta = gamma / sum gamma, the posterior mean of eq. (2). With confusion matrices ``(k,)``: gamma -
+        alpha, normalized, since alpha only holds the class frequencies; alpha, normalized, for an instance without a
+        label.
     doubt : float
-        Share of an even guess in them; the likeliest class stays.
+        Weight of the uniform distribution in the result; the likeliest class is the same.
 
     Examples
     --------

@@ -22,7 +22,7 @@ _UNDERFLOW = 1e-200
 """A normalizer below this has lost digits to underflow; the logarithm is taken instead."""
 
 _FORBIDDEN = -1e4
-"""Log 0 under a soft label: far below every psi(gamma) and log beta, but a probability of 1e-12 times it is nothing."""
+"""Log 0 under a soft label: far below every psi(gamma) and log beta, yet negligible times a probability of 1e-12."""
 
 
 def likelihood_table(beta: Float64[np.ndarray, "k k_m"]) -> Table:
@@ -71,14 +71,14 @@ class LabeledBlock:
     table : ndarray
         `likelihood_table` of the clustering's beta.
     labels : ndarray
-        Of the n instances.
+        Labels of the n instances.
     """
 
     table: Table
     labels: Labels
 
     def likelihood(self) -> Float64[np.ndarray, "k n"]:
-        """Return beta_{m,i,w}; of a soft label exp of the averaged log beta, up to a factor common to the classes."""
+        """Return beta_{m,i,w}; for a soft label exp of the averaged log beta, up to a factor common to the classes."""
         if self.labels.ndim == 1:
             return self.table.take(self.labels, axis=1)
         averaged = self.log_likelihood()

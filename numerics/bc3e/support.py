@@ -1,4 +1,4 @@
-"""Labels that few instances have: what a site withholds, so that no sum is about a few of its instances."""
+"""Rare labels, which a site withholds so that no sum describes few of its instances."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from numerics.bc3e.reliability import confusion_of
 def without_rare_clusters(
     ensemble: Ensemble, names: Collection[str], fewest: int, counts: Counts = None
 ) -> tuple[Ensemble, int]:
-    """Withhold the labels of clusters that few instances are in; these instances count as unlabeled there.
+    """Withhold the labels of small clusters; their instances count as unlabeled in that clustering.
 
     Parameters
     ----------
     ensemble : Ensemble
         Labels of the instances.
     names : collection of str
-        Clusterings to look at; and classifiers, by the name of their confusion matrix: of these the labels that few
-        instances have are withheld.
+        Clusterings, and classifiers by the name of their confusion matrix, whose rare labels are withheld.
     fewest : int
-        Fewest instances of a cluster. Of probabilities, instances count that have any for it; what is left of them is
-        scaled to 1.
+        Fewest instances of a cluster. With soft labels all instances with a positive probability count, and the
+        probabilities that remain are scaled to 1.
     counts : ndarray or None
-        ``(n,)``: how many instances each stands for; None: one.
+        ``(n,)`` number of instances that each stands for; None: one.
 
     Returns
     -------
     ensemble, withheld
-        The same labels without these, the ensemble itself if there are none; and the number of clusters withheld.
+        The labels that remain (the ensemble itself if all do), and the number of clusters withheld.
 
     Examples
     --------
@@ -75,10 +74,10 @@ def _without(labels: Labels, rare: Shaped[np.ndarray, "k_m"]) -> Labels:
 
 
 def without_rare_combinations(ensemble: Ensemble, fewest: int, counts: Counts = None) -> Ensemble:
-    """Withhold labels until every combination of votes and clusters that is left has enough instances.
+    """Withhold labels until every remaining combination of votes and clusters has enough instances.
 
-    Instances of a rare combination lose the label of the clustering with most clusters first, then that of the next
-    one, and at last their class labels. Probabilities are neither counted nor withheld.
+    Instances of a rare combination first lose the label of the clustering with most clusters, then that of the next
+    one, and last their class labels. Soft labels are neither counted nor withheld.
 
     Parameters
     ----------
@@ -87,7 +86,7 @@ def without_rare_combinations(ensemble: Ensemble, fewest: int, counts: Counts = 
     fewest : int
         Fewest instances of a combination; those without any label may be fewer.
     counts : ndarray or None
-        ``(n,)``: how many instances each stands for; None: one.
+        ``(n,)`` number of instances that each stands for; None: one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Cost of fair clusters of one site's rows alone, as it is for rows that have no part in them."""
+"""Cost of fair clusters of one site's rows alone, for rows that took no part in the clustering."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numerics.shared.distances import squared_distances
 FOLDS = 5
 """Parts of the rows, each of which is left out once."""
 FEWEST_PER_CLUSTER = 2
-"""Fewest rows a cluster without which nothing is compared."""
+"""Fewest rows per cluster for a comparison."""
 _STARTS = 2
 
 
@@ -23,11 +23,11 @@ def squares_left_out(
     alpha: float,
     rng: np.random.Generator,
 ) -> Float64[np.ndarray, "n"] | None:
-    """Return each row's squared distance from its center in fair clusters, and what it costs more to be left out.
+    """Return each row's squared distance from its center in fair clusters, plus what it costs more when left out.
 
-    The latter is measured without bounds of fairness: the distance of the row from the nearest center of the rows in
-    other folds, less that from the nearest center of all rows. A row that is left out has no fair cluster of its own,
-    since fairness is a condition on all rows. Fair is what is fair by the shares of these rows.
+    The addition is measured without bounds of fairness: the squared distance from the nearest center of the rows in
+    other folds, minus that from the nearest center of all rows. Fairness is a condition on all rows, so a row that is
+    left out has no fair cluster. The bounds follow from the groups' shares of these rows.
 
     Parameters
     ----------

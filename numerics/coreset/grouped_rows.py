@@ -51,7 +51,7 @@ class GroupedRows:
     blocks : Callable
         ``blocks()`` reads all rows from the first to the last, block by block; every call yields the same blocks.
     quick : bool
-        Whether that is as quick as reading numbers from a disk, so that no copy is of use.
+        Whether that is as fast as reading numbers from a disk, so that a copy would not help.
 
     Examples
     --------

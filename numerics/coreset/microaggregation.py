@@ -5,9 +5,9 @@ TKDE 2002), MDAV: the farthest point from the mean and its nearest neighbors bec
 farthest from it, and so on.
 
 Here points have weights. A point that is heavy enough stays as it is; a light one may join it if it is nearer than
-other light ones. MDAV never goes back, and joins what is left of two clusters. So points then change groups, as long as
-that brings them nearer to the groups' means (`numerics.coreset.regrouping`). The time is quadratic in the number of
-points, so many points are first cut into blocks.
+other light ones. MDAV never revises a group, and joins the remnants of two clusters. So points then change groups, as
+long as that brings them nearer to the groups' means (`numerics.coreset.regrouping`). The time is quadratic in the
+number of points, so many points are first cut into blocks.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ def microaggregate(
     min_group : int
         Smallest number of rows of a group, if it is larger than `min_weight`.
     min_withheld : int
-        If any row is withheld, so many are: if need be, the lightest point of the largest group, too. Who knows the sum
-        of all rows, for example from another protocol, then knows nothing of fewer. The movement is then an upper
-        bound.
+        Fewest rows that are withheld, if any are: the lightest point of the largest group is withheld as well if
+        needed. Whoever knows the sum of all rows, for example from another protocol, then learns the sum of no fewer
+        rows. The movement is then an upper bound.
 
     Returns
     -------

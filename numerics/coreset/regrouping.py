@@ -65,7 +65,7 @@ def regroup(z: _Points, weights: _Weights, least: int, label: _Labels) -> None:
 
 @njit(cache=True)
 def _add(z: _Points, i: int, rows: int, group: int, mass: _Masses, mean: _Means) -> None:
-    """Add a point of so many rows to a group, or take it away if they are negative."""
+    """Add a point of this many rows to a group, or remove it if `rows` is negative."""
     mass[group] += rows
     if mass[group] > 0:
         for j in range(z.shape[1]):
@@ -118,7 +118,7 @@ def _move(
 def _exchange(
     z: _Points, weights: _Weights, least: int, label: _Labels, i: int, other: int, mass: _Masses, mean: _Means
 ) -> bool:
-    """Exchange a point with the one of another group with which it gains most, if it gains with any."""
+    """Exchange a point with the best partner in another group, if that lowers the squared distances."""
     own, best, change = label[i], -1, 0.0
     for o in range(len(z)):
         more = weights[o] - weights[i]

@@ -1,4 +1,4 @@
-"""Synthetic rows: what the fusion center takes for the rows, of which it knows points, movement and sums by center."""
+"""Synthetic rows, which the fusion center draws by what it knows of the rows: points, movement, sums by center."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from numerics.coreset.weighted_points import WeightedPoints
 _MOST_STEPS = 12
 """Most steps of a search for prices."""
 _FAIR = 0.5
-"""Rows too many or too few of their groups, over all centers, at which the search ends."""
+"""Rows on the wrong side of the bounds, over all centers, at which the search ends."""
 _LARGEST_FACTOR = 3.0
 """Largest factor by which one table of sums changes a weight."""
 
 
 @dataclass(frozen=True, eq=False)
 class SyntheticRows:
-    """Rows drawn from points, with weights such that they have the sums that are known of the true rows.
+    """Rows drawn from points, with weights that reproduce the known sums of the true rows.
 
     Attributes
     ----------
     x : ndarray
         ``(n, d)``.
     weights : ndarray
-        ``(n,)`` numbers of true rows for which each stands; not whole.
+        ``(n,)`` number of true rows that each stands for; not whole.
     groups : ndarray
         ``(n,)`` from 0 to H - 1.
     """
@@ -39,12 +39,12 @@ class SyntheticRows:
     groups: Int64[np.ndarray, "n"]
 
     def scaled(self, totals: Int64[np.ndarray, "H"] | Float64[np.ndarray, "H"]) -> SyntheticRows:
-        """Return the rows with these weights of each group."""
+        """Scale the weights to these totals of the groups."""
         own = np.bincount(self.groups, self.weights, len(totals))
         return replace(self, weights=self.weights * (totals / np.where(own > 0, own, 1.0))[self.groups])
 
     def raked(self, shares: Float64[np.ndarray, "n k"], masses: Float64[np.ndarray, "H k"]) -> SyntheticRows:
-        """Return the rows with weights that come nearer to the `masses` of each group at each center.
+        """Return the rows with weights that fit the `masses` of each group at each center better.
 
         One step of iterative proportional fitting (Deming and Stephan 1940), given each center's share of each row.
 
@@ -69,7 +69,7 @@ class SyntheticRows:
         return (mass.T @ self.x) / np.where(size > 0, size, 1.0)[:, np.newaxis], size
 
     def fair_prices(self, squared: Float64[np.ndarray, "n k"], bounds: Bounds, start: Prices) -> Prices:
-        """Return prices at which the rows are fairly assigned, or nearly so; `start` are those of a similar problem."""
+        """Search prices at which the assignment of the rows is nearly fair, from the `start` of a similar problem."""
         totals = np.bincount(self.groups, self.weights, bounds.n_groups)
         scale = float(self.weights @ squared.min(axis=1)) / totals.sum()
         search = Pricing(
@@ -90,17 +90,17 @@ def draw_rows(points: WeightedPoints, most: int, rng: np.random.Generator) -> Sy
     Parameters
     ----------
     points : WeightedPoints
-        The points. A point gets as many rows as it represents, or fewer, of more weight.
+        The points. A point gets as many rows as it represents, or fewer and heavier ones.
     most : int
-        Most rows, if there are not more points.
+        Most rows, unless there are more points.
     rng : numpy.random.Generator
         Generator of the rows.
 
     Notes
     -----
-    Of a column with few large values, such as gains or days in hospital, each value lies among small ones in its point.
+    In a column with few large values, such as gains or days in hospital, a point has one large value among small ones.
     If all rows of a point but one were at the column's median, the movement would follow from the points. So one row of
-    each point takes as large a share of the movement as the true one has of that, and normal draws take the rest.
+    each point takes the share of the movement that the true one has of that, and normal draws take the rest.
 
     Examples
     --------

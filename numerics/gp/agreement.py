@@ -1,11 +1,11 @@
-"""How far the sites' predictions at shared points contradict each other: which site errs, or lies.
+"""Contradictions between the sites' predictions at shared points, which reveal a site that errs or lies.
 
 Two experts that know the neighborhood of a point must predict about the same there. Under the model the difference of
 their means has the variance ``r_i + r_j - 2 R_ij``, of their explained variances r and the covariance R of their
-predictions (Jalali and Kasneci 2022, eqs. 5 and 6). A difference of the size of the noise is no contradiction, whatever
-the model says: the noise is added twice.
+predictions (Jalali and Kasneci 2022, eqs. 5 and 6). Twice the noise is added to it: a difference of the size of the
+noise is no contradiction, whatever the model says.
 
-A site that contradicts one other says nothing of which of the two errs. One that contradicts most others is the one.
+If two sites contradict each other, either may err. A site that contradicts most others is the one that errs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numerics.gp.expert import blocks
 from numerics.gp.sketch import covariance_of
 
 _LEAST = 1.0
-"""Points, each weighted by what both sites know there, below which two sites are not compared."""
+"""Least number of common points, weighted by what both sites know there, for a comparison of two sites."""
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -33,7 +33,7 @@ def contradiction(
 
     Between two sites it is the mean square of their experts' differences, each in its standard deviation, over their
     common points, each weighted by the share of the prior variance that both explain. A site's value is the lower
-    median over the other sites: half of them or more contradict it at least so much.
+    median over the other sites: at least half of them contradict it by at least this value.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def contradiction(
 
     Examples
     --------
-    Three sites at one point, of which the third says something else:
+    Three sites at one point, of which the third contradicts the others:
 
     >>> mean, explained = np.array([[0.1, 0.0, 3.0]] * 2), np.full((2, 3), 0.9)
     >>> predictions = ExpertPredictions(mean, explained, np.ones((2, 3), bool))
@@ -80,7 +80,7 @@ def contradiction(
 def _pairs(
     predictions: ExpertPredictions, prior: Float64[np.ndarray, "N"], noise: float
 ) -> tuple[Float64[np.ndarray, "N K K"], Float64[np.ndarray, "N K K"]]:
-    """Return, of every pair of experts, what both explain as a share, and the square of their scaled difference."""
+    """Return for every pair of experts the share of variance that both explain, and their squared scaled difference."""
     explained = np.where(predictions.available, np.clip(predictions.explained, 0.0, prior[:, None]), 0.0)
     if predictions.covariance is not None:
         covariance = predictions.covariance

@@ -1,6 +1,6 @@
-"""How well a site predicts test points alone, beside the combined prediction: sums of squared errors over groups.
+"""Comparison of a site alone with the combined prediction, by sums of squared errors over groups of test points.
 
-A group's sum tells less than the errors of its points, and the spread of the groups' differences still gives the
+A group's sum reveals less than the errors of its points, and the spread of the groups' differences still gives the
 standard error of their mean (batch means).
 """
 
@@ -43,7 +43,7 @@ def chosen_points(n: int) -> Int64[np.ndarray, "t"]:
 
 
 def number_of_groups(n: int, most: int, fewest: int) -> int:
-    """Return over how many groups the errors of n points are summed; 0: they are too few for two groups.
+    """Return the number of groups over which the errors of n points are summed; 0 if n is too small for two.
 
     Examples
     --------

@@ -1,13 +1,13 @@
-"""Intervals that hold what they promise: quantiles of leave-one-out residuals in place of the normal distribution's.
+"""Calibrated intervals: quantiles of leave-one-out residuals in place of those of the normal distribution.
 
-Each expert predicts every row of its own from its other rows, in closed form. The residuals, in the deviations that the
-model gives them, would be standard normal if the model were right. Real errors have heavier tails: the model's inner
+Each expert predicts each of its rows from its other rows, in closed form. The residuals, divided by the model's
+deviations, would be standard normal if the model were right. Real errors have heavier tails: the model's inner
 intervals are too wide and its outer ones too narrow. The quantiles of the residuals' sizes, over the rows of all sites,
 correct both.
 
-The hyperparameters have seen all rows, which makes residuals a little too small. Akaike's criterion (1974) says that p
-parameters raise the log likelihood of n rows by p over that of new ones. If all of that were scale, the variance of new
-errors would be larger by the factor 1 + 2 p / n, which is what sizes are stretched by.
+The hyperparameters were fitted to all rows, which makes residuals a little too small. By Akaike's criterion (1974), p
+parameters raise the log likelihood of n rows by p over that of new ones. If all of that were due to scale, the variance
+of new errors would be larger by the factor 1 + 2 p / n. Sizes are stretched accordingly.
 
 Source of the residuals: Sundararajan and Keerthi: Predictive approaches for choosing hyperparameters in Gaussian
 processes, 2001.
@@ -29,7 +29,7 @@ EDGES: Float64[np.ndarray, "51"] = np.append(
 )
 """``(BINS + 1,)`` edges of the bins, in standardized sizes; the last bin is open."""
 _PRIOR_ROWS = 20.0
-"""Weight of the normal distribution, in rows: it stands for the residuals of few rows."""
+"""Weight of the normal distribution, in rows; it matters where residuals are few."""
 
 
 def histogram(residuals: Float64[np.ndarray, "n"]) -> Int64[np.ndarray, "50"]:

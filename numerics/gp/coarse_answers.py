@@ -1,9 +1,9 @@
-"""Answers of an expert that do not show single rows: how many rows an answer rests on, and rounding.
+"""Answers of an expert that do not reveal single rows: the number of rows that an answer rests on, and rounding.
 
-With short lengths the prediction at a point is that of its nearest row alone: the explained variance says how far that
-row is, the mean its output, the direction where it lies. An honest prediction mostly rests on many rows, and its last
-digits say nothing of the function. So an answer is rounded to what its own deviation makes worth knowing; and where it
-rests on few rows, to less, without a direction.
+With short lengths, the prediction at a point is that of its nearest row alone: the explained variance reveals the
+distance of that row, the mean its output, the direction its position. An honest prediction mostly rests on many rows,
+and digits far below its own deviation carry no information. So an answer is rounded in proportion to its deviation; one
+that rests on few rows is rounded more, and has no direction.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from jaxtyping import Bool, Float64
 FEWEST_ROWS = 5.0
 """Effective number of rows below which an answer rests on few rows."""
 _VARIANCE, _FEW_VARIANCE = 0.02, 0.2
-"""Relative steps of the variance of an observation; of an answer that rests on few rows."""
+"""Relative step of the variance of an observation; the second if the answer rests on few rows."""
 _MEAN, _FEW_MEAN = 0.05, 0.25
-"""Steps of the mean, in deviations of an observation."""
+"""Step of the mean in deviations of an observation; the second if the answer rests on few rows."""
 _DIRECTION = 1 / 32
 """Step of each coordinate of a direction, whose length is at most 1."""
 
@@ -40,7 +40,7 @@ class CoarseAnswer(NamedTuple):
 
 
 def effective_rows(weights: Float64[np.ndarray, "n q"]) -> Float64[np.ndarray, "q"]:
-    """Compute how many rows each of q predictions rests on: ``(sum |a|)^2 / sum a^2`` of its rows' weights a.
+    """Compute the number of rows that each of q predictions rests on: ``(sum |a|)^2 / sum a^2`` of its rows' weights a.
 
     Examples
     --------
@@ -79,12 +79,12 @@ def coarse(
     noise : float
         Variance sigma^2 of the noise.
     usual_error : float
-        By how much rows are mispredicted that are left out: what an answer of few rows tells exceeds no prediction by
-        much. Noise of next to nothing, which the center may choose, would make all steps short.
+        Error of predictions of rows that are left out. It keeps the steps of answers that rest on few rows long even if
+        the center chooses almost no noise: such an answer then reveals hardly more than a prediction does.
 
     Examples
     --------
-    Far from all rows there is nothing to tell; a direction would still show where the nearest row lies:
+    Far from all rows the answer is 0; a direction would still reveal where the nearest row lies:
 
     >>> nothing = coarse(np.array([1e-9]), np.array([1e-9]), np.ones((1, 1)), np.array([False]), np.ones(1), 0.01)
     >>> nothing.mean, nothing.explained, nothing.directions
@@ -114,15 +114,15 @@ def coarse_further(
 ) -> tuple[Float64[np.ndarray, "q D"], Float64[np.ndarray, "q D D"]]:
     """Round an expert's answers about values around the points (`numerics.gp.joint_answers.JointAnswer`).
 
-    The steps are those of `coarse`: in deviations of an observation of each value, whose prior variance is 1. Of what
-    rests on few rows nothing is known.
+    The steps are those of `coarse`: in deviations of an observation of each value, whose prior variance is 1. An answer
+    that rests on few rows becomes that of an expert that knows nothing.
 
     Parameters
     ----------
     mean, unknown : ndarray
         ``(q, D)`` and ``(q, D, D)``.
     few : ndarray
-        ``(q,)`` whether any of an answer rests on few rows.
+        ``(q,)`` whether any part of an answer rests on few rows.
     noise : ndarray
         ``(q,)`` variance of the noise over the prior variance at the point.
 

@@ -1,18 +1,18 @@
-"""Classes by Gaussian processes: every class is a latent function, whose outputs follow from the rows' labels.
+"""Classification by Gaussian processes: every class has a latent function, whose outputs follow from the rows' labels.
 
-The probabilities of a row's classes are taken for a draw from a Dirichlet distribution, whose parameters are alpha: a
-small number for every class, and 1 more for that of the label. It is a vector of gamma variables over their sum, and
-each gamma variable is about log-normal with the same first two moments. So the logarithm of a class's part is
+A row's class probabilities are modeled as a draw from a Dirichlet distribution with parameters alpha: a small number
+for every class, and 1 more for the class of the label. Such a draw is a vector of gamma variables over their sum; each
+gamma variable is approximated by a log-normal one with the same first two moments. So the logarithm of a class's
+variable is
 
     y = log(alpha) - s^2 / 2,    with a normal noise of variance    s^2 = log(1 / alpha + 1),
 
 a regression with a known noise of each row, one for every class. The latent functions of all classes have one kernel;
 class probabilities are the mean of the softmax of the latent functions.
 
-The small numbers of all classes add up to 0.2. Of two classes, many rows at one place then give about the share of
-their labels: of rows of which 90 % have a class, the regression predicts 90 % (97.5 % with 0.01 for each). Where rows
-of different classes lie apart, probabilities are too near to each other. The sharpness corrects it: a factor of the
-latent functions.
+The small numbers of all classes sum to 0.2. With two classes, many rows at one place then give about the share of their
+labels: 90 % if 90 % of the rows have a class (97.5 % with 0.01 for each class). Where the classes are separated,
+probabilities are too close to each other. The sharpness, a factor of the latent functions, corrects that.
 
 Source: Milios, Camoriano, Michiardi, Rosasco and Filippone: Dirichlet-based Gaussian processes for large-scale
 calibrated classification, 2018.
@@ -32,9 +32,9 @@ from numerics.shared.classification import log_losses
 CONCENTRATION = 0.2
 """Sum over the classes of the parameters that the Dirichlet distribution has without a label."""
 SHARPNESS: Float64[np.ndarray, "s"] = 1.15 ** np.arange(-8.0, 13.0)
-"""Factors of the latent functions among which a run chooses, the first one for the least sure probabilities."""
+"""Factors of the latent functions among which a run chooses; probabilities of the first are the least confident."""
 _USUAL_FACTOR = 0.4
-"""Standard deviation of the logarithm of the sharpness: where few rows tell of it, it is near 1."""
+"""Prior standard deviation of the logarithm of the sharpness, which keeps it near 1 if there are few rows."""
 _DRAWS_LOG2 = 9
 """Logarithm of the number of normal vectors over which the softmax is averaged: probabilities are off by about 1e-3."""
 _BLOCK = 4_000_000
@@ -47,7 +47,7 @@ class LatentUnits(NamedTuple):
     Attributes
     ----------
     means : ndarray
-        ``(k,)`` origins: where rows tell nothing, classes are as frequent as over all rows.
+        ``(k,)`` origins: far from all rows, class probabilities are the classes' frequencies.
     scale : float
         Unit.
     """
@@ -65,10 +65,11 @@ def _target_and_noise(k: int) -> tuple[Float64[np.ndarray, "2"], Float64[np.ndar
 
 
 def latent_units(counts: Int64[np.ndarray, "k"]) -> LatentUnits:
-    """Return the units for rows of which so many have each class.
+    """Return the units for these numbers of rows of each class.
 
-    The origins differ by the logarithms of the classes' shares, one row added to each, and are as near to the targets
-    as the rows' noise asks for. The unit is the root mean square of the targets from there.
+    The origins are the logarithms of the classes' shares (one row added to each) plus a common level, which fits them
+    to the targets by weighted least squares. The unit is the root mean squared distance of the targets from the
+    origins.
 
     Examples
     --------
@@ -102,7 +103,7 @@ def latent_outputs(
 
     Examples
     --------
-    The output for the class of the label is larger, and surer:
+    The output for the class of the label is larger, and has less noise:
 
     >>> outputs, noise = latent_outputs(np.array([0, 1, 1, 1]), latent_units(np.array([1, 3])))
     >>> bool(outputs[0, 0] > outputs[1, 0]), bool(noise[0, 0] < noise[1, 0])
@@ -119,7 +120,7 @@ def least_noise(units: LatentUnits) -> float:
 
 
 def largest_squares(counts: Int64[np.ndarray, "m k"], units: LatentUnits) -> Float64[np.ndarray, "m k"]:
-    """Return the sum of squared outputs over their noise, for experts of so many rows of each class.
+    """Return the sum of squared outputs over their noise, for experts with these numbers of rows of each class.
 
     Examples
     --------
@@ -150,7 +151,7 @@ def losses_by_sharpness(
 
     Examples
     --------
-    A row that is predicted rightly is predicted better the surer probabilities are:
+    The loss of a correct prediction falls with the sharpness:
 
     >>> units = latent_units(np.array([20, 20]))
     >>> losses = losses_by_sharpness(np.array([[2.0, -2.0]]), np.zeros((1, 2)), units, np.array([0]))
@@ -164,15 +165,15 @@ def losses_by_sharpness(
 def best_sharpness(losses: Float64[np.ndarray, "s"]) -> float:
     """Return the sharpness of the smallest log loss of rows that are left out, summed for each of `SHARPNESS`.
 
-    Rows of classes that lie apart want it ever larger. So its logarithm has a normal distribution beforehand.
+    Separated classes would make it ever larger, so its logarithm has a normal prior.
 
     Examples
     --------
     >>> best_sharpness(np.zeros(len(SHARPNESS)))
     1.0
     """
-    before = 0.5 * np.square(np.log(SHARPNESS) / _USUAL_FACTOR)
-    return float(SHARPNESS[np.argmin(losses + before)])
+    prior = 0.5 * np.square(np.log(SHARPNESS) / _USUAL_FACTOR)
+    return float(SHARPNESS[np.argmin(losses + prior)])
 
 
 def class_probabilities(

@@ -71,7 +71,7 @@ class LeftOut(NamedTuple):
 
     @property
     def residuals(self) -> Float64[np.ndarray, "n"]:
-        """``(n,)`` errors in their deviations."""
+        """``(n,)`` errors over their standard deviations."""
         return np.asarray(self.errors / np.sqrt(self.variances))
 
 

@@ -1,15 +1,16 @@
 """Answers of an expert about a query point and the landmarks around it, and their best linear combination.
 
-An expert that knows the function better beside the query point than at it says so only in answers about these places.
-The function's values at the point and at D landmarks are first made independent, with variance 1 under the prior:
+An expert that knows the function better beside the query point than at it can express that only by answers about the
+landmarks. The function's values at the point and at D landmarks are first made independent, with variance 1 under the
+prior:
 
 - ``g_0 = f(x*) / sqrt(k**)``, and ``g_1, ..., g_D = L^-1 (f(Z) - k(Z, x*) f(x*) / k**)``, with the factor L of
   `numerics.gp.sketch`.
 
-An expert's answer is the vector m of its means of g, and the covariance C that g has in its view: the identity where
+An expert's answer is the vector m of its posterior means of g, and its posterior covariance C of g: the identity where
 it knows nothing. The means have the covariance ``E = I - C``, and are ``m = E g + e`` with noise e of covariance
-``E - E^2``. With the landmarks close to x*, what two experts' answers share beyond g is next to nothing. So their
-noises count as independent, and the best linear combination is that of independent observations of g: its precision
+``E - E^2``. With the landmarks close to x*, two experts' answers share almost nothing beyond g. So their noises are
+treated as independent, and the best linear combination is that of independent observations of g: its precision
 is ``I + sum (C^-1 - I)``, and its mean the covariance times ``sum C^-1 m``.
 
 With D = 0 this is the Bayesian committee machine of the latent value (Tresp 2000), with many landmarks the Gaussian
@@ -29,9 +30,9 @@ from numerics.gp.kernels import Kernel
 from numerics.gp.sketch import Sketch, bounded, residual_factor
 
 _STEP, _HALF, _FLOOR = 0.02, 1e-3, 1e-9
-"""Smallest variance that an expert may leave: shares of the noise and of its smallest own one, as both are rounded."""
+"""Bounds of the variance that an expert leaves, since answers are rounded: shares of noise and of its own, absolute."""
 _HARDLY = 0.05
-"""Share of a variance below which an expert hardly knows anything."""
+"""Share of a variance below which an expert counts as knowing nothing."""
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -45,7 +46,7 @@ class JointAnswer(NamedTuple):
     unknown : ndarray
         ``(q, D, D)`` covariances that are left: the block of C without g_0.
     rows : ndarray
-        ``(q,)`` how few rows any of it rests on (`Frame.rows`).
+        ``(q,)`` fewest rows that any part of it rests on (`Frame.rows`).
     """
 
     mean: Float64[np.ndarray, "q D"]
@@ -54,7 +55,7 @@ class JointAnswer(NamedTuple):
 
 
 class JointPosterior(NamedTuple):
-    """What all experts together know at N points.
+    """Posterior of the function at N points, given the answers of all experts.
 
     Attributes
     ----------
@@ -83,7 +84,7 @@ def joint_answers(
     offsets : ndarray
         ``(D, d)`` landmarks relative to every point, the same for all experts; D is 1 at least.
     n_shared : int
-        The expert's first rows, so many, are known to everybody: an answer does not rest on them.
+        Number of the expert's first rows that everybody knows; they do not count in `rows`.
 
     Examples
     --------
@@ -155,10 +156,10 @@ class Frame(NamedTuple):
     def rows(
         self, cross: Float64[np.ndarray, "q n D+1"], weights: Float64[np.ndarray, "q n D+1"]
     ) -> Float64[np.ndarray, "q"]:
-        """Return how few rows any mean of g_1 to g_D rests on, or that of the function at any landmark.
+        """Return the fewest rows that a mean of g_1 to g_D, or of the function at a landmark, rests on.
 
-        What hardly anything is known of does not count. All of them together may tell more than each: two landmarks
-        beside a lone row say what is there.
+        Values of which hardly anything is known do not count. Together, values may reveal more than each alone: two
+        landmarks beside a lone row determine its output.
         """
         fewest = np.full(len(cross), np.inf)
         for change in (np.eye(cross.shape[2])[np.newaxis, :, 1:], self._at_landmarks()):
@@ -168,7 +169,7 @@ class Frame(NamedTuple):
         return fewest
 
     def _at_landmarks(self) -> Float64[np.ndarray, "q D+1 D"]:
-        """Return the matrices that make values at the landmarks, over their deviations, of g."""
+        """Return the matrices that map g to the function at the landmarks, over its standard deviations."""
         first = (self.between / np.sqrt(self.prior))[:, :, np.newaxis]
         change = np.concatenate([first, np.broadcast_to(self.lower, (len(first), *self.lower.shape[1:]))], axis=2)
         return np.asarray((change / np.linalg.norm(change, axis=2, keepdims=True)).transpose(0, 2, 1))
@@ -220,8 +221,8 @@ def combine(
         ``(N, K)``, ``(N, K)`` and ``(N, K, D)`` of the answers about the points (`Sketch`). An expert that explains
         nothing at a point does not count there.
     further : ndarray
-        ``(N, K, A)`` means and packed covariances of the answers about the landmarks (`sizes`). Whatever they are, they
-        are taken for the nearest possible ones: no answer makes a variance negative.
+        ``(N, K, A)`` means and packed covariances of the answers about the landmarks (`sizes`). Impossible ones are
+        moved to the nearest possible ones: no answer makes a variance negative.
     prior : ndarray
         ``(N,)`` prior variance k** at the points.
     noise : float
@@ -233,7 +234,7 @@ def combine(
 
     Examples
     --------
-    Without landmarks, two equal answers are taken for independent ones:
+    Without landmarks, two equal answers count as independent:
 
     >>> nothing = np.zeros((1, 2, 0))
     >>> posterior = combine(np.full((1, 2), 0.6), np.full((1, 2), 0.5), nothing, nothing, np.ones(1), 0.0)
@@ -266,7 +267,7 @@ def _matrices(
     rows, columns = np.triu_indices(D)
     unknown[:, :, rows + 1, columns + 1] = unknown[:, :, columns + 1, rows + 1] = further[:, :, D:]
     unknown[:, :, 0, 0] = 1.0 - shares
-    # Of a value of which an expert tells nothing, it cannot know how it goes with another.
+    # An expert that knows nothing of a value cannot know its covariance with another.
     informative = np.einsum("nkaa->nka", unknown)[:, :, 1:] < 1.0
     unknown[:, :, 0, 1:] = -bounded(directions) * np.sqrt(shares * (1.0 - shares))[:, :, np.newaxis] * informative
     unknown[:, :, 1:, 0] = unknown[:, :, 0, 1:]

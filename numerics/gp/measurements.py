@@ -12,11 +12,11 @@ from numerics.shared.folds import OPTIONAL, Persons, of_rows
 LIMIT = 8.0
 """Deviations from the median beyond which an output counts as an outlier."""
 WRONG_LIMIT = 1000.0
-"""Deviations from the median beyond which a cell is taken to be wrong: a slip of the point, another unit, a code."""
+"""Deviations from the median beyond which a cell counts as wrong: a shifted decimal point, another unit, a code."""
 _FEW = 0.01
-"""Largest share of rows with a wrong cell in one column. If more lie that far, the column is like that."""
+"""Largest share of rows with a wrong cell in one column. If more cells lie that far off, none counts as wrong."""
 _NORMAL = 1.4826
-"""Standard deviation of normal numbers over their median absolute deviation."""
+"""Standard deviation of a normal variable over its median absolute deviation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Measurements:
         """``(n, d + 1)`` mask of outputs beyond `limit` deviations from their median, and of wrong cells.
 
         The deviation is 1.4826 times the median absolute deviation from the median, which no wrong cell changes much.
-        None is outlying in a column in which most are equal, and no class is.
+        No cell is outlying in a column of mostly equal cells, and no class is.
         """
         cells = np.zeros((self.n, len(self.features) + 1), bool)
         for column, values in enumerate(self.x.T):
@@ -74,15 +74,16 @@ class Measurements:
     def without_outliers(self, limit: float, least: int, rng: np.random.Generator) -> Measurements:
         """Return the rows without those that have an outlying cell.
 
-        A row that is left out costs what it knew; one whose output is moved to the limit still misleads (docs/gp.md).
+        A row that is left out costs its information; one whose output is moved to the limit still misleads
+        (docs/gp.md).
 
         Parameters
         ----------
         limit : float
             As in `cells_beyond`: `LIMIT`, or infinity for wrong cells only.
         least : int
-            If any row is left out, so many are, others drawn at random among them: whoever knows the moments with and
-            without these rows then knows nothing of fewer.
+            Fewest rows that are left out, if any are; the others are drawn at random. Whoever knows the moments with
+            and without these rows then learns the moments of no fewer rows.
         rng : Generator
             Source of this draw.
 
@@ -109,30 +110,28 @@ class Measurements:
         usual[rng.permutation(np.flatnonzero(usual))[:more]] = False
         return usual
 
-    def with_common_outputs(self, limit: float, fewest: int) -> Measurements:
-        """Return the rows with outputs moved to the limit, on a side on which too few outputs lie beyond it.
+    def with_common_outputs(self, fewest: int) -> Measurements:
+        """Return the rows with outputs moved to `LIMIT` deviations from the median, on a side with too few beyond it.
 
-        A sum of squares is known to all sites' center, and hardly more than the square of the one output that lies far
-        off. It then tells no more than that there are such outputs.
+        The center knows a sum of squares, and a single far output would be nearly all of it. The sum then reveals only
+        that there are such outputs.
 
         Parameters
         ----------
-        limit : float
-            As in `cells_beyond`.
         fewest : int
-            So many outputs beyond the limit stay as they are.
+            Fewest outputs beyond the limit on one side that stay as they are.
 
         Examples
         --------
         >>> rows = Measurements(np.zeros((5, 1)), np.array([1.0, 2.0, 3.0, 4.0, 100.0]), ("depth",))
-        >>> rows.with_common_outputs(LIMIT, 2).y.round(3).tolist()
+        >>> rows.with_common_outputs(2).y.round(3).tolist()
         [1.0, 2.0, 3.0, 4.0, 14.861]
-        >>> rows.with_common_outputs(LIMIT, 1) is rows
+        >>> rows.with_common_outputs(1) is rows
         True
         """
         middle, y = np.median(self.y), self.y.copy()
         distance = np.abs(y - middle)
-        usual = limit * _NORMAL * np.median(distance)
+        usual = LIMIT * _NORMAL * np.median(distance)
         for side in (-1, 1):
             beyond = (distance > usual) & ((y > middle) == (side > 0))
             if 0 < beyond.sum() < fewest and usual > 0:
@@ -148,7 +147,7 @@ def _deviations(values: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
 
 
 def _are_wrong(deviations: Float64[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
-    """Return which cells of a column are taken to be wrong: those far off, if hardly any is."""
+    """Return which cells of a column count as wrong: those far off, if they are very few."""
     wrong = deviations > WRONG_LIMIT
     return np.asarray(wrong & (wrong.sum() <= max(1.0, _FEW * len(wrong))))
 

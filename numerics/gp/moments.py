@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 MOST_SPREAD = 100.0
-"""Largest spread of a site's outputs, in that of the usual site (`remote`)."""
+"""Largest spread of a site's outputs, relative to that of the median site (`remote`)."""
 MOST_INPUT_SPREAD = 1e4
-"""Largest spread of a site's input, in that of the usual site: sites may lie far from each other."""
+"""Largest spread of a site's input, relative to that of the median site: sites may lie far from each other."""
 _FEWEST_SITES = 3
-"""Of two sites that differ, nothing says which one errs."""
+"""With two sites that differ, nothing shows which one errs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +225,8 @@ def remote(moments: ExpertMoments, site: Int64[np.ndarray, "m"]) -> Bool[np.ndar
     """Return which sites have outputs far from those of most sites: a wrong cell, another unit, or a lie.
 
     A site's spread is the mean square of its outputs around the median of all sites' means. A site is remote if its
-    spread is more than `MOST_SPREAD` times the median of all sites' spreads. The common units of all sites are then no
-    scale of the other sites' outputs.
+    spread is more than `MOST_SPREAD` times the median of all sites' spreads: units that include it do not fit the other
+    sites' outputs.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def _remote(
 def remote_inputs(moments: ExpertMoments, site: Int64[np.ndarray, "m"]) -> Bool[np.ndarray, "s d"]:
     """Return which sites lie very far from most sites in which input, by the rule of `remote` with `MOST_INPUT_SPREAD`.
 
-    One wrong cell would make a unit in which the other sites' rows are all alike.
+    One wrong cell would make a unit in which the other sites' rows look equal.
 
     Returns
     -------
@@ -291,7 +291,7 @@ def remote_inputs(moments: ExpertMoments, site: Int64[np.ndarray, "m"]) -> Bool[
 def share_between(moments: ExpertMoments, lengths: Float64[np.ndarray, "d"]) -> float:
     """Return the share of the inputs' spread that lies between experts: about 0 if all have rows in the same places.
 
-    Inputs count by the kernel's `lengths`. What differences chance brings are taken off, so it may be below 0.
+    Inputs count in units of the kernel's `lengths`. The share that chance brings is subtracted: it may be negative.
 
     Examples
     --------

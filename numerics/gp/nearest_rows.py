@@ -1,8 +1,9 @@
 """An expert of very many rows that predicts a point from the rows nearest to it: its cost hardly grows with the rows.
 
-The Gaussian process of a point's m nearest rows is close to that of all rows, because a kernel forgets what is several
-lengths away (Vecchia 1988; Gramacy and Apley: Local Gaussian process approximation for large computer experiments,
-2015, whose "nearest neighbor" design this is). Near is in the kernel's lengths. A k-d tree finds the rows.
+The Gaussian process of a point's m nearest rows is close to that of all rows, because rows several lengths away are
+almost uncorrelated (Vecchia 1988; Gramacy and Apley: Local Gaussian process approximation for large computer
+experiments, 2015, whose "nearest neighbor" design this is). Distances are in the kernel's lengths. A k-d tree finds the
+rows.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ LEARNING_PARTS, LEARNING_ROWS = 5, 500
 CHECKED_ROWS = 500
 """Rows whose residuals stand for those of all rows."""
 _MOST_DIMENSIONS = 10.0
-"""Effective number of inputs beyond which a k-d tree visits more rows than all distances are worth."""
+"""Effective number of inputs beyond which computing all distances is faster than a k-d tree."""
 _MANY_ROWS, _SAMPLED_SHARE, _MOST_WITHIN = 50_000, 64, 20
-"""Rows from which a sample of one in so many limits what is sorted, to so many times the rows sought at most."""
+"""Rows from which on a sample limits the distances that are sorted, one row in how many the sample is, and most
+distances within the limits, relative to the rows sought."""
 _JITTER = 1e-10
 """Added to the variance of a row, as a share of the kernel's."""
 
@@ -112,7 +114,7 @@ class NearestRows:
         return self._left_out_from(rows, near[~itself].reshape(len(rows), -1))
 
     def _persons_left_out(self, rows: Int64[np.ndarray, "r"], person: Int64[np.ndarray, "n"]) -> LeftOut:
-        """Predict rows from as many rows of other persons as there are for each of them, `m` at most."""
+        """Predict rows from the nearest rows of other persons: m, or as many as there are for each row."""
         own = np.unique(person, return_counts=True)[1].max()
         near = self._nearest(self.x[rows], min(self._m + int(own), len(self.y)))
         foreign = person[near] != person[rows][:, np.newaxis]
@@ -186,8 +188,8 @@ def _within_limits(
 ) -> tuple[Int64[np.ndarray, "q count"], Int64[np.ndarray, "left"]]:
     """Return the rows nearest to each point, and the points for which they were not found: few, or all of them.
 
-    A sample of the rows says how far the nearest rows are, so that only a few distances of each point are sorted. That
-    takes a fourth of the time.
+    A sample of the rows estimates how far the nearest rows are, so that only a few distances of each point are sorted.
+    That takes a fourth of the time.
     """
     n, q = len(x), len(points)
     sampled = np.random.default_rng(0).permutation(n)[: max(n // _SAMPLED_SHARE, 4 * count)]

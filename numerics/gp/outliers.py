@@ -1,7 +1,7 @@
-"""Whether rows with an outlying output mislead: rows left out are predicted with them, and without them.
+"""Test whether rows with an outlying output mislead: rows left out are predicted with them, and without them.
 
-Rare high outputs may be right. Then other rows foretell them, and a Gaussian process without them predicts worse; wrong
-ones hide the function, and it predicts better.
+Rare high outputs may be right. Then other rows predict them, and a Gaussian process without them predicts worse. Wrong
+ones hide the function, and a process without them predicts better.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numerics.shared.folds import Persons, of_rows
 MISLEADING = 3.0
 """Standard errors by which rows left out must be predicted better without outliers (docs/gp-evidence.md)."""
 _MOST_OF_A_SITE = 4.0
-"""Standard errors that one site's gains count at most: a site that lies cannot decide for the others."""
+"""Most standard errors that one site's gains count for: a site that lies cannot decide for the others."""
 
 
 def gains_without(
@@ -66,7 +66,7 @@ def _errors(
     known: Bool[np.ndarray, "n"],
     person: Persons,
 ) -> Float64[np.ndarray, "n"]:
-    """Return the absolute error of every row, predicted from the `known` ones but itself."""
+    """Return the absolute error of every row, predicted from the other `known` rows."""
     middle, spread = y[known].mean(), y[known].std() or 1.0
     outputs = (y - middle) / spread
     expert = Expert(kernel, fit_best(kernel, x[known], outputs[known]), x[known], outputs[known])
@@ -78,11 +78,11 @@ def _errors(
 
 
 def misleading(sums: Sequence[Float64[np.ndarray, "2"]]) -> bool:
-    """Return whether gains are more than chance explains, by each site's sum of gains and sum of their squares.
+    """Return whether gains are significant, from each site's sum of gains and sum of their squares.
 
-    The gains of all rows must be by `MISLEADING` standard errors above 0, and also where each of the m sites with
-    outliers counts alike (Stouffer's method), each as `_MOST_OF_A_SITE` standard errors at most. So a site that lies
-    has others' rows left out only if their own gains are ``(3 sqrt(m) - 4) / (m - 1)`` standard errors in the mean.
+    The sum over all rows must exceed 0 by `MISLEADING` standard errors. So must the m sites with outliers if all have
+    the same weight (Stouffer's method), each with at most `_MOST_OF_A_SITE` standard errors. So a site that lies has
+    others' rows left out only if their own gains are ``(3 sqrt(m) - 4) / (m - 1)`` standard errors on average.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The noise of a site's own instrument, with the other hyperparameters of all sites."""
+"""The noise of a site's own instrument, beside the common values of all other hyperparameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import SIGMA_BOUNDS, factor
 
 FACTORS: Float64[np.ndarray, "f"] = np.geomspace(0.05, 20.0, 21)
-"""Noises that are tried, in the common one: 1 among them, each 1.35 times the one before."""
+"""Noises that are tried, relative to the common one: 1 is among them, each is 1.35 times the one before."""
 
 
 def with_own_noise(
@@ -56,7 +56,7 @@ def with_own_noise(
 def _log_likelihood(
     kernel: Kernel, theta: Float64[np.ndarray, "p"], x: Float64[np.ndarray, "n d"], y: Float64[np.ndarray, "n"]
 ) -> float:
-    """Return the log marginal likelihood but for a constant; minus infinity if it cannot be computed."""
+    """Return the log marginal likelihood up to a constant; minus infinity if it cannot be computed."""
     try:
         lower = factor(kernel, theta, x)
     except np.linalg.LinAlgError:

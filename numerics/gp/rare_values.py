@@ -1,9 +1,9 @@
-"""Inputs that few rows have: they set these rows apart in moments and in likelihoods, whatever the lengths are.
+"""Rare input values, which single out their rows in moments and in likelihoods, whatever the lengths are.
 
-With a short length in a column, and lengths that do not matter in all others, rows are blocks by their value there: the
-likelihood tells the sums of their outputs. The covariances tell where the row with a rare value lies in all other
-columns. No limit on lengths prevents it, since honest ones set such rows apart, too. So a rare value moves to one that
-more rows have.
+With a short length in one column and very long ones in all others, rows with equal values there form blocks, and the
+likelihood reveals the sums of the blocks' outputs. The covariances reveal where a row with a rare value lies in all
+other columns. No limit on lengths prevents it, since honest lengths single out such rows, too. So a rare value is
+replaced by one that more rows have.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 _GAP = 2.0
-"""Deviations of a column beyond which a gap sets the rows behind it apart. Of two values, the rarer one of at most 4 of
-10 rows or more has a wider gap."""
+"""Standard deviations of a column beyond which a gap singles out the rows behind it. In a column of two values the gap
+is wider, unless both are equally frequent."""
 
 _MOST_VALUES = 10
-"""Most values of a column whose rare ones are joined: of more, too much would be lost (airfoil: errors 8 % larger)."""
+"""Most values of a column whose rare ones are joined; with more, too much is lost (airfoil: errors 8 % larger)."""
 
 
 def without_rare_inputs(x: Float64[np.ndarray, "n d"], fewest: int) -> Float64[np.ndarray, "n d"]:
-    """Return inputs in which fewer than `fewest` rows are set apart neither by a value nor by a gap.
+    """Return inputs in which no value and no gap singles out fewer than `fewest` rows.
 
-    In a column of at most ten values, and half as many as rows, neighboring values are joined until `fewest`
-    rows have each; the most common of them stands for all. In columns of two values this is done within the rows that
-    agree in such columns before, so that every combination of them has `fewest` rows, too. Combinations of more values
-    stay: where all columns have few values, most rows would move. In any column, fewer rows behind a gap move
-    next to the nearest others.
+    In a column of at most ten values, and at most half as many values as rows, neighboring values are joined until
+    `fewest` rows have each; the most common of them replaces all. In columns of two values this is done within the rows
+    that agree in all earlier such columns, so that every combination has `fewest` rows, too. Combinations of columns
+    with more values stay, since most rows would move if all columns have few values. In any column, fewer rows behind a
+    gap move next to the nearest others.
 
     Parameters
     ----------
@@ -64,13 +64,13 @@ def without_rare_inputs(x: Float64[np.ndarray, "n d"], fewest: int) -> Float64[n
 
 
 def _n_values(values: Float64[np.ndarray, "n"]) -> int:
-    """Return how many values differ; of a part of them, if these are too many already, as most measurements are."""
+    """Count the distinct values, or those of a part of the rows if these are too many already."""
     few = len(np.unique(values[:1000]))
     return few if few > _MOST_VALUES else len(np.unique(values))
 
 
 def _joined(values: Float64[np.ndarray, "m"], fewest: int) -> Float64[np.ndarray, "m"]:
-    """Return the most common value of its group in place of every value; groups are neighbors of enough rows."""
+    """Replace every value by the most common one of its group; groups are neighboring values of enough rows."""
     distinct, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     group, rows = np.zeros(len(distinct), np.int64), 0
     for each, count in enumerate(counts.tolist()):
@@ -85,7 +85,7 @@ def _joined(values: Float64[np.ndarray, "m"], fewest: int) -> Float64[np.ndarray
 
 
 def _without_gaps(values: Float64[np.ndarray, "n"], fewest: int) -> Float64[np.ndarray, "n"]:
-    """Move groups of few rows between wide gaps in between the nearest other values."""
+    """Move small groups between wide gaps to the midpoints of the nearest other values."""
     if not _apart(np.sort(values), fewest).any():  # sorting takes less time than finding the order
         return values
     order = np.argsort(values, kind="stable")
@@ -105,6 +105,6 @@ def _without_gaps(values: Float64[np.ndarray, "n"], fewest: int) -> Float64[np.n
 
 
 def _apart(ordered: Float64[np.ndarray, "m"], fewest: int) -> Bool[np.ndarray, "m"]:
-    """Return which of the rising values lie in a group of few between wide gaps."""
+    """Return which of the ascending values lie in a small group between wide gaps."""
     group: Int64[np.ndarray, "m"] = np.cumsum(np.diff(ordered, prepend=ordered[:1]) > _GAP * ordered.std())
     return np.asarray(np.bincount(group)[group] < fewest)

@@ -49,7 +49,7 @@ class Sketch(NamedTuple):
     directions : ndarray
         ``(q, D)``, each of length 1 at most; half precision suffices on the wire.
     rows : ndarray
-        ``(q,)`` how many rows the answer rests on (`numerics.gp.coarse_answers.effective_rows`).
+        ``(q,)`` number of rows that the answer rests on (`numerics.gp.coarse_answers.effective_rows`).
     """
 
     mean: Float64[np.ndarray, "q"]
@@ -73,7 +73,7 @@ def features(
         ``(D, d)`` landmarks relative to every point, the same for all experts (`numerics.gp.landmarks`); none: the
         directions are empty.
     n_shared : int
-        The expert's first rows, so many, are known to everybody: an answer does not rest on them.
+        Number of the expert's first rows that everybody knows; they do not count in `rows`.
 
     Returns
     -------
@@ -179,13 +179,11 @@ def directions_of(
     """
     prior = np.maximum(kernel.diagonal(params, points), _TINY)
     share = explained / prior
+    lower, to_point = residual_factor(kernel, params, points, offsets)
+    residual = around - to_point * share[:, None]
     if isinstance(kernel, SquaredExponential | Matern):
-        lower, to_point = residual_factor(kernel, params, points, offsets)
-        residual = around - to_point * share[:, None]
         features = solve_triangular(lower[0], residual.T, lower=True, check_finite=False).T
     else:
-        lower, to_point = residual_factor(kernel, params, points, offsets)
-        residual = around - to_point * share[:, None]
         features = np.linalg.solve(lower, residual[:, :, None])[:, :, 0]
     # Where the residual is almost 0, its direction does not matter.
     longest = np.sqrt(prior * np.maximum(share * (1.0 - share), _NOTHING))

@@ -16,11 +16,12 @@ _STARTS = 3
 
 
 def split(x: Float64[np.ndarray, "n d"], most: int, rng: np.random.Generator) -> Int64[np.ndarray, "n"]:
-    """Split a site's rows among as few experts as possible, none with more than `most` rows.
+    """Split a site's rows among few experts, none with more than `most` rows.
 
-    The rows, standardized by their own moments, are cut in two across the line between the centers of 2-means. The
-    parts are cut again until there are ``ceil(n / most)``. A cut moves along the line so that every part has at most
-    `most` rows and at least half the mean number: an expert of few rows knows little and costs as much as any other.
+    The rows, standardized by their own moments, are cut in two across the line between the centers of 2-means, none of
+    the two parts with less than a quarter of them; parts with more than `most` rows are cut again. Where a part is cut
+    does not depend on `most`: of two splits, a part of one holds a part of the other whole, or no row of it. So sums
+    over the parts of many splits are sums over whole parts of the finest.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ def split(x: Float64[np.ndarray, "n d"], most: int, rng: np.random.Generator) ->
     Returns
     -------
     ndarray
-        ``(n,)`` numbers from 0 to below ``ceil(n / most)``, in the order of the experts' first rows.
+        ``(n,)`` numbers from 0 on without gaps, in the order of the experts' first rows.
 
     Raises
     ------
@@ -48,23 +49,19 @@ def split(x: Float64[np.ndarray, "n d"], most: int, rng: np.random.Generator) ->
     """
     if most < 1:
         raise ValueError(f"an expert has 1 row or more at most, not {most}")
-    n, z = len(x), _standardize(x)
-    experts = -(-n // most)
-    least = n // (2 * experts)
-    part = np.zeros(n, np.int64)
-    waiting, number = [(np.arange(n), experts)], 0
+    z, part = _standardize(x), np.zeros(len(x), np.int64)
+    waiting, number = [(np.arange(len(x)), rng)], 0
     with single_threaded():
         while waiting:
-            rows, k = waiting.pop()
-            if k == 1:
+            rows, own = waiting.pop()
+            if len(rows) <= most:
                 part[rows], number = number, number + 1
                 continue
-            order, natural = _in_two(z[rows], rng)
-            first = min(max(round(k * natural / len(rows)), 1), k - 1)
-            low = max(first * least, len(rows) - (k - first) * most)
-            high = min(first * most, len(rows) - (k - first) * least)
-            cut = min(max(natural, low), high)
-            waiting += [(np.sort(rows[order[:cut]]), first), (np.sort(rows[order[cut:]]), k - first)]
+            order, natural = _in_two(z[rows], own)
+            least = max(1, len(rows) // 4)
+            cut = min(max(natural, least), len(rows) - least)
+            halves = (np.sort(rows[order[:cut]]), np.sort(rows[order[cut:]]))
+            waiting += zip(halves, own.spawn(2), strict=True)
     return _number(part)
 
 

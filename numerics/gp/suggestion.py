@@ -27,7 +27,7 @@ def variance_reductions(
     variances: Float64[np.ndarray, "T"],
     noise: float,
 ) -> Float64[np.ndarray, "N"]:
-    """Compute by how much a measurement at each point reduces the variance at the targets, on average.
+    """Compute the mean reduction of the variance at the targets by a measurement at each point.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def variance_reductions(
 
     Examples
     --------
-    Nothing is known; a measurement at the point itself leaves a hundredth of its variance of 1:
+    With no rows, a measurement at the point itself leaves a hundredth of its variance of 1:
 
     >>> from numerics.gp.radial_kernels import SquaredExponential
     >>> point, params = np.zeros((1, 1)), np.zeros(2)

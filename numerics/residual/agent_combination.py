@@ -15,7 +15,7 @@ from numerics.shared.classifiers import class_probabilities
 
 @dataclass(frozen=True)
 class ClassScores:
-    """How sums of steps become probabilities of classes.
+    """Map from sums of steps to probabilities of classes.
 
     Attributes
     ----------
@@ -46,11 +46,11 @@ class ClassScores:
 class AgentCombination:
     """``mean + sum_j beta_j f_j(x_j)``, plus ``model(f_1(x_1), ..., f_D(x_D))`` if there is a model.
 
-    An agent may have several predictions of a row, as its steps in boosting. Each has a coefficient of its own. In
-    place of predictions a site may have given the bins of its columns: they count in the model only.
+    An agent may have several predictions of a row, such as its steps in boosting, each with its own coefficient. A site
+    may give the bins of its columns instead of predictions; only the model uses them.
 
-    Of classes, an agent's steps are for one score after the other, and the prediction is the classes' probabilities:
-    those of the sums of steps, or if there is a model, those that the model makes of steps, bins and sums.
+    If the outcome is a class, an agent's steps are for one score after the other. The prediction is the class
+    probabilities of the sums of steps or, if there is a model, those of the model for steps, bins and sums.
 
     Attributes
     ----------
@@ -67,9 +67,9 @@ class AgentCombination:
     levels : tuple of int
         Number of bins of each column of bins, 0 for a prediction; empty: all are predictions.
     own_site : str
-        The agent whose own prediction, by its columns alone, has a share in the result; it is its last one.
+        Agent whose prediction by its own columns alone, its last one, has a share in the result.
     own_share : float
-        This share, from 0 to 1; the rest is that of the combination.
+        This share, from 0 to 1; the combination has the rest.
     classes : ClassScores or None
         None: the outcomes are amounts.
 
@@ -114,7 +114,7 @@ class AgentCombination:
         return levels if any(levels) else ()
 
     def fits(self, name: str, part: Shaped[np.ndarray, "m c"], n: int) -> bool:
-        """Return whether these can be an agent's predictions of n rows, or a site's bins of them."""
+        """Return whether an array can be an agent's predictions, or a site's bins, of n rows."""
         levels = np.array(self.levels_of(name))
         if part.shape != (n, self.width(name)) or (part.dtype == np.uint8) != bool(len(levels)):
             return False
@@ -137,8 +137,8 @@ class AgentCombination:
         ----------
         parts : Mapping[str, ndarray]
             ``(n,)`` or ``(n, width)`` predictions or bins of each agent. Absent predictions count as 0, and absent
-            bins as missing: a tree sends the row where most rows went. For absent probabilities of `own_site` the
-            classes' shares stand.
+            bins as missing: a tree sends the row where most rows went. The classes' shares replace absent probabilities
+            of `own_site`.
         n : int
             Number of rows.
         """
@@ -159,7 +159,7 @@ class AgentCombination:
         return np.array(self.levels, np.int64) > 0 if self.levels else np.zeros(len(self.beta), bool)
 
     def _without_parts(self, n: int) -> Float64[np.ndarray, "n ..."]:
-        """Return what stands for the prediction of a site that gives none, without the mean."""
+        """Return the own site's prediction, less the mean, where it gives none."""
         if self.classes is None:
             return np.zeros(n)
         return probabilities_of_scores(np.repeat(np.array([self.classes.start]).T, n, axis=1))
@@ -176,11 +176,11 @@ class AgentCombination:
         return np.array([self.beta[own] @ F[own] for own in places]).reshape(n_scores, F.shape[1])
 
     def columns(self, F: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "n p"]:
-        """Return the model's inputs: all predictions and bins, and of classes the sums, unless all of these are 0."""
+        """Return the model's inputs: predictions, bins and, for classes, the sums, unless all coefficients are 0."""
         return np.vstack([F, self.sums(F)]).T if self.classes and self.beta.any() else F.T
 
     def predict_columns(self, F: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "n ..."]:
-        """Return the combination of all predictions and bins, without the intercept and the site's own."""
+        """Combine predictions and bins, without the intercept and the own site's prediction."""
         if self.classes is None:
             additive = np.asarray(self.sums(F)[0])
             if self.model is None:

@@ -20,8 +20,8 @@ class Alone:
     names : tuple of str
         The k agents whose predictions are known.
     values : ndarray
-        ``(k, 3)`` mean loss on the test rows (squared error, or log loss); that of the combination less it; standard
-        error of this difference, in which every test row is a pair.
+        ``(k, 3)`` an agent's mean loss on the test rows (squared error, or log loss); the combination's mean loss minus
+        that; the paired standard error of this difference.
     """
 
     names: tuple[str, ...]
@@ -42,7 +42,7 @@ _SHARES = (0.0, 0.5, 1.0)
 
 
 SURE = 2.0
-"""Standard errors by which a site's own probabilities must be better than a half of them to be the whole result."""
+"""Standard errors by which the share 1 of a site's own probabilities must beat the share 1/2."""
 
 
 def best_share(losses: Callable[[float], Float64[np.ndarray, "m"]], gate: float, sure: float = 0.0) -> float:
@@ -55,12 +55,12 @@ def best_share(losses: Callable[[float], Float64[np.ndarray, "m"]], gate: float,
     Parameters
     ----------
     losses : Callable
-        Losses of rows that the models have not learned from, with such a share.
+        ``losses(share)`` of rows that the models have not learned from.
     gate : float
         Standard errors that the gain must exceed.
     sure : float
-        Standard errors by which the share 1 must be better than a half. Of classes it is `SURE`: few rows decide about
-        a log loss, and a mean of probabilities is safe where one of them is sure and wrong.
+        Standard errors by which the share 1 must be better than a half. For classes it is `SURE`: few rows dominate a
+        log loss, and a mean of probabilities is safe where one of them is confident and wrong.
 
     Examples
     --------

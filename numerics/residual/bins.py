@@ -1,4 +1,4 @@
-"""Bins of columns: in which of a column's quantiles a row lies, in place of its value."""
+"""Bins of columns: the quantile in which a value lies, in place of the value."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MOST_BINS = 64
 class ColumnBins:
     """Bins of a site's columns: first those of numbers, then those of categories.
 
-    Bins of fewer levels are unions of those of `MOST_BINS`. So runs with different numbers of bins tell together no
-    more than one with the most. A category is numbered by its frequency, and categories of few rows share a number.
+    Coarser bins are unions of those of `MOST_BINS`. So runs with different numbers of bins together reveal no more than
+    one run with the most. A category is numbered by its frequency, and categories of few rows share a number.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class ColumnBins:
         Parameters
         ----------
         columns : Columns
-            All rows of the site, whichever of them a run has in common with others.
+            All rows of the site, not only those in common with other sites.
         levels : int
             Most bins of a column of numbers: `MOST_BINS`, or a half or a quarter of them.
         least : int
@@ -132,10 +132,10 @@ def randomized(
 ) -> UInt8[np.ndarray, "n c"]:
     """Replace some bins by others (k-ary randomized response: Kairouz, Bonawitz and Ramage 2016).
 
-    Every bin of a column stays with probability ``e^eps / (e^eps + k - 1)``, else it is one of the k - 1 others, all
-    alike: no row is told from another by a factor of more than ``e^eps`` in a column, and ``e^(c eps)`` in all. The
-    draws depend on `key` and the row's name only. So the same row gets the same draws each time, and nothing is
-    gained by asking again.
+    Every bin of a column stays with probability ``e^eps / (e^eps + k - 1)``; otherwise it becomes one of the k - 1
+    others, each with equal probability. So the likelihood ratio of two rows is at most ``e^eps`` in a column, and
+    ``e^(c eps)`` in all. The draws depend on `key` and the row's name only: a row gets the same draws each time, and
+    repeated asks reveal nothing more.
 
     Parameters
     ----------

@@ -21,11 +21,11 @@ from numerics.residual.losses import LogLoss, Loss
 AGENT, MIN_LEAF = "tree(max_leaf_nodes=8)", 20
 """Agents' method and its smallest leaf, unless the run or the site says otherwise."""
 SHRINKAGE, PATIENCE = 0.2, 6
-"""Share of a combined step that is subtracted, and iterations without a smaller error, unless the run says more."""
+"""Defaults: share of a combined step that is subtracted, and iterations without a smaller error before the end."""
 GATE, GATE_ROWS = 1.0, 100
-"""Standard errors of a gain on the validation rows that a step must exceed, and the number of these rows from which on
-it must exceed them all; with fewer a share of them. Without the gate irrelevant agents come through where there are
-many rows, and with a whole one steps that help do not where there are few (docs/residual.md)."""
+"""Standard errors that the gain of a step on the validation rows must exceed, and the number of these rows from which
+on it must exceed them in full; with fewer rows, a proportional share. Without the gate, irrelevant agents pass if there
+are many rows; with the full gate, useful steps fail if there are few (docs/residual.md)."""
 RIDGE = 1e-3
 """Least ridge of a combination of steps: agents with equal columns get equal shares of it."""
 
@@ -38,15 +38,15 @@ def gated_weights(
     shrinkage: float,
     ridge: float,
 ) -> Float64[np.ndarray, "D c"]:
-    """Return the coefficients of the agents' steps: best together on the training rows, 0 beyond the gate.
+    """Return the coefficients of the agents' steps: best jointly on the training rows, 0 for those that fail the gate.
 
     A step passes the gate if its share lowers the mean loss of the validation rows by more than `GATE` standard errors,
-    or a share of these with fewer than `GATE_ROWS` rows.
+    or a share of these with fewer than `GATE_ROWS` rows (`gate_of`).
 
     Parameters
     ----------
     loss : Loss
-        What is lowered, with the use of the rows, some of which are validation rows.
+        The loss, with the split of the rows, which has validation rows.
     steps : ndarray
         ``(D, c, n)`` the agents' fits of the residual of every score, for all rows.
     sums : ndarray
@@ -75,7 +75,7 @@ def gated_weights(
 
 
 def gate_of(n_rows: int) -> float:
-    """Return the standard errors that a gain must exceed, by so many rows that judge."""
+    """Return the number of standard errors that a gain on `n_rows` rows must exceed."""
     return GATE * min(1.0, n_rows / GATE_ROWS)
 
 
@@ -88,10 +88,10 @@ class Finish:
     combination : AgentCombination
         Sum of the steps, and the boosted trees if they lower the error on the validation rows.
     errors : ndarray
-        ``(3,)`` mean losses by kind of row; on validation rows those before these were learned from.
+        ``(3,)`` mean losses by kind of row; that on validation rows is from before the model learned from them.
     judged : ndarray
-        Predictions of these rows, before they were learned from: ``(m,)`` amounts less the mean, or ``(m, k)``
-        probabilities.
+        Predictions of the validation rows, from before the model learned from them: ``(m,)`` amounts less the mean, or
+        ``(m, k)`` probabilities.
     """
 
     combination: AgentCombination
@@ -102,12 +102,12 @@ class Finish:
 def finish(
     combination: AgentCombination, parts: Float64[np.ndarray, "k n"], loss: Loss, *, min_leaf: int = 1
 ) -> Finish:
-    """Boost trees on the steps, if that lowers the error on the validation rows by as much as a step has to.
+    """Boost trees on the steps, if that lowers the error on the validation rows by enough to pass the gate.
 
-    Of amounts the trees fit what the sum of the steps leaves. Of classes they fit the classes, and the sums of the
-    steps are columns beside the steps; with few rows they are surer than right, so the gate is whole. Trees are fitted
-    to the training rows, and validation rows choose their number (`choose_boosting`); if they help, they are fitted
-    again to both.
+    For amounts, the trees fit the residual of the sum of the steps. For classes, they fit the classes, with the sums of
+    the steps as further columns, and must pass the whole gate: with few rows they are too sure. Trees are fitted to the
+    training rows, and validation rows choose their number (`choose_boosting`); if they help, they are fitted again to
+    both.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def finish(
     parts : ndarray
         ``(k, n)`` steps of all rows, or bins, in the order of the combination's coefficients.
     loss : Loss
-        What is lowered, with the outcomes and the use of the rows, some of which are validation rows.
+        The loss, with the outcomes and the split of the rows, which has validation rows.
     min_leaf : int
         Fewest rows in a leaf of any tree.
 
@@ -145,7 +145,6 @@ def finish(
         columns[:n_learn],
         target[:n_learn],
         split.n_fit,
-        seed=0,
         n_classes=n_classes,
         weights=weights,
         steps=not combination.levels,

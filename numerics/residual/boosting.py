@@ -20,8 +20,6 @@ def l2_boosting(
     x: Float64[np.ndarray, "n p"],
     y: Float64[np.ndarray, "n"],
     *,
-    rounds: int = ROUNDS,
-    shrinkage: float = SHRINKAGE,
     min_leaf: int,
     seed: int,
 ) -> GradientBoostingRegressor:
@@ -37,10 +35,6 @@ def l2_boosting(
         ``(n, p)`` finite numbers.
     y : ndarray
         ``(n,)`` finite outcomes.
-    rounds : int
-        Number of trees.
-    shrinkage : float
-        nu, greater than 0 and at most 1.
     min_leaf : int
         Fewest rows in a leaf. With fewer than ``2 min_leaf`` rows every tree is a constant, the mean.
     seed : int
@@ -61,6 +55,6 @@ def l2_boosting(
     from sklearn.ensemble import GradientBoostingRegressor
 
     model = GradientBoostingRegressor(
-        n_estimators=rounds, learning_rate=shrinkage, max_depth=None, min_samples_leaf=min_leaf, random_state=seed
+        n_estimators=ROUNDS, learning_rate=SHRINKAGE, max_depth=None, min_samples_leaf=min_leaf, random_state=seed
     )
     return model.fit(x, y)

@@ -1,4 +1,4 @@
-"""Boosted trees whose size and number validation rows choose: of one outcome, or of classes."""
+"""Boosted trees for amounts or classes; validation rows choose their size and number."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:  # scikit-learn takes a second to import, and few asks need it
 
 @dataclass(frozen=True)
 class TreeSize:
-    """Most leaves of a tree, fewest rows in one, and share of the columns, drawn anew, that a split chooses among."""
+    """Most leaves of a tree, fewest rows of a leaf, and share of columns, drawn anew, that a split chooses among."""
 
     leaves: int
     min_leaf: int
     share: float
 
     def settings(self, min_leaf: int) -> dict[str, float]:
-        """Return scikit-learn's settings, with so many rows in a leaf at least."""
+        """Return scikit-learn's settings, with `min_leaf` rows or more in a leaf."""
         least = max(self.min_leaf, min_leaf)
         return {"max_leaf_nodes": self.leaves, "min_samples_leaf": least, "max_features": self.share}
 
@@ -40,11 +40,11 @@ OF_COLUMNS = (TreeSize(31, 5, 0.5), TreeSize(8, 5, 0.5))
 """Sizes for columns as they are, or in bins: small leaves find steep places, and a random half of the columns does
 better with few rows (Breiman 2001)."""
 STAGES = (100, 400)
-"""Trees that are fitted, and as many as are where the error of validation rows still falls at their end."""
+"""Number of trees that are fitted; the second if the error of the validation rows still falls at the first."""
 MOST_FITS = (len(OF_COLUMNS) + 1) * len(STAGES) + 1
-"""Most fits of a choice."""
+"""Most fits of `choose_boosting`."""
 _STILL_FALLS = 0.8
-"""Place of the best number among those fitted from which on the error still falls."""
+"""Share of the fitted trees from which on, as the best number, the error counts as still falling."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Boosting:
     n_rows : int
         Rows to learn from.
     places : ndarray
-        Of classes, the place of each of the model's in the class list; else empty.
+        Place of each of the model's classes in the class list; empty for amounts.
     n_classes : int
         Length of the class list; 0: the outcomes are amounts.
     """
@@ -73,7 +73,7 @@ class Boosting:
     n_classes: int
 
     def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n c"]:
-        """Predict rows: a column of amounts, or one for the probability of each class."""
+        """Predict rows: one column of amounts, or the probabilities of the classes."""
         if self.n_classes:
             return class_probabilities(self.model, x, self.places, self.n_classes, self.n_rows)
         return np.asarray(self.model.predict(x) if len(x) else np.zeros(0), np.float64)[:, np.newaxis]
@@ -84,16 +84,16 @@ def choose_boosting(
     y: Float64[np.ndarray, "n"],
     n_fit: int,
     *,
-    seed: int,
     n_classes: int = 0,
     weights: Float64[np.ndarray, "n"] | None = None,
     steps: bool = False,
     min_leaf: int = 1,
 ) -> Boosting:
-    """Boost trees on the first rows, choose their size and number by the others, and fit as many to all of them.
+    """Boost trees on the first rows, choose their size and number by the validation rows, and refit on all rows.
 
-    The error is the mean square, or the log loss. Columns that are no steps get the trees of scikit-learn's defaults
-    only where the error is less by more than a standard error. Without rows that judge there are 100 of those.
+    The error is the mean squared error, or the log loss. Columns that are not steps get trees of scikit-learn's default
+    size (`LARGE`) only if these lower the error by more than a standard error. Without validation rows the result has
+    100 trees of that size.
 
     Parameters
     ----------
@@ -102,9 +102,7 @@ def choose_boosting(
     y : ndarray
         ``(n,)`` outcomes, or places of classes.
     n_fit : int
-        Number of the rows before those that judge, one at least.
-    seed : int
-        Seed of the models.
+        Number of training rows, the first, one at least; the others are validation rows.
     n_classes : int
         Length of the class list; 0: the outcomes are amounts.
     weights : ndarray or None
@@ -117,7 +115,7 @@ def choose_boosting(
     Examples
     --------
     >>> x = np.random.default_rng(0).normal(size=(300, 1))
-    >>> chosen = choose_boosting(x, 2.0 * (x[:, 0] > 0), 200, seed=0)
+    >>> chosen = choose_boosting(x, 2.0 * (x[:, 0] > 0), 200)
     >>> chosen.model.predict(np.array([[-1.0], [1.0]])).round(1)
     array([0., 2.])
     """
@@ -129,7 +127,7 @@ def choose_boosting(
 
     def fit(rows: slice, n_trees: int, size: TreeSize) -> Any:
         own = None if weights is None else weights[rows]
-        settings = {"max_iter": n_trees, **size.settings(min_leaf), "random_state": seed}
+        settings = {"max_iter": n_trees, **size.settings(min_leaf), "random_state": 0}
         return _fit(x[rows], y[rows], own, settings, classes=bool(n_classes))
 
     def judge(model: Any, size: TreeSize) -> list[_Stage]:
@@ -162,7 +160,7 @@ def choose_boosting(
 
 @dataclass(frozen=True, eq=False)
 class _Stage:
-    """Losses, times the weights, and predictions of the rows that judge, by so many trees of a size."""
+    """Weighted losses and predictions of the validation rows by the first `n_trees` trees."""
 
     losses: Float64[np.ndarray, "m"]
     judged: Float64[np.ndarray, "..."]
@@ -174,7 +172,7 @@ class _Stage:
 
 
 def is_notable(gain: Float64[np.ndarray, "... m"], least: float = 1.0) -> Bool[np.ndarray, "..."]:
-    """Return whether the mean of gains, of a row each, is more than so many standard errors.
+    """Return whether the mean gain of m rows exceeds `least` standard errors.
 
     Examples
     --------

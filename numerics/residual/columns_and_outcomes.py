@@ -30,7 +30,7 @@ class Columns:
     entity_kind : str
         ``number`` or ``text``: content of the column of names; empty if there is none.
     person : ndarray or None
-        ``(n,)`` numbers of the persons that the entities belong to; None: every entity to another one.
+        ``(n,)`` numbers of the persons that the entities belong to; None: every entity is another person.
     classes : tuple of str
         Names of the outcome's classes, in order; empty for amounts.
 

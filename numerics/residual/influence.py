@@ -100,7 +100,7 @@ def compare(with_all: Float64[np.ndarray, "n"], without: Float64[np.ndarray, "D 
 def harm_of(
     with_all: Float64[np.ndarray, "n"], without: Float64[np.ndarray, "D n"], split: Split
 ) -> Float64[np.ndarray, "D 3"]:
-    """Return by how much each agent raises the mean loss beyond chance, as `Without.harm` has it.
+    """Return by how much each agent raises the mean loss beyond chance (`Without.harm`).
 
     Parameters are losses of all rows, with all agents and without each.
     """

@@ -1,4 +1,4 @@
-"""What an agent's predictions can be: within ten ranges of the outcome."""
+"""Limits of an agent's predictions: ten ranges of the outcome beyond its smallest and largest value."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float64
 
 RANGES = 10.0
-"""Ranges of the outcome by which a prediction may lie beyond the smallest and the largest outcome."""
+"""A prediction may lie this many ranges of the outcome beyond the smallest and the largest outcome."""
 
 _SLACK = 1e-6
 """Relative to the largest outcome: numbers may cross the wire in single precision."""

@@ -1,9 +1,9 @@
-"""What boosting lowers: the squared error of amounts, or the log loss of classes.
+"""Losses of boosting: the squared error of amounts, or the log loss of classes.
 
-Boosting adds scores up. Of amounts a row has one score, its predicted amount less the mean. Of two classes it has one,
-the logarithm of their odds; of k classes it has k, from which softmax makes probabilities (Friedman 2001, section 4.6).
-The residual is minus the derivative of the loss by the scores: what is left of an amount, or of a class 1 where the row
-has it and else 0, less its probability.
+Boosting adds up scores. An amount has one score, the predicted amount less the mean. Two classes have one, the log
+odds; k classes have k, from which softmax makes probabilities (Friedman 2001, section 4.6). The residual is minus the
+derivative of the loss by the scores: for an amount, outcome minus prediction; for a class, 1 where the row has it and 0
+elsewhere, minus its probability.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numerics.shared.classes import align_probabilities, balancing_weights, one_
 from numerics.shared.classification import log_losses_of, smoothed_log_losses
 
 _LEAST_SPREAD = 1e-6
-"""Least variance of a class in a row: where it is sure, rounding errors would count."""
+"""Least variance of a class in a row; below it, rounding errors would dominate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class SquaredError:
         return np.asarray(self.y - sums)
 
     def left(self, predicted: Float64[np.ndarray, "... m"], rows: slice = slice(None)) -> Float64[np.ndarray, "... m"]:
-        """Return the number of each of these rows that decides about its loss: outcome minus prediction."""
+        """Return the number from which each of these rows' loss is computed: outcome minus prediction."""
         return np.asarray(self.y[rows] - predicted)
 
     def losses(self, left: Float64[np.ndarray, "... m"]) -> Float64[np.ndarray, "... m"]:
@@ -112,7 +112,7 @@ class LogLoss:
     split : Split
         Use of the rows.
     start : ndarray
-        ``(c,)`` scores of a row before any step: the classes' shares of the training rows.
+        ``(c,)`` scores of a row before any step, from the classes' shares of the training rows.
     weights : ndarray
         ``(n,)`` weights of the rows, of mean 1 over the training rows.
     """
@@ -162,7 +162,7 @@ class LogLoss:
     def left(
         self, predicted: Float64[np.ndarray, "... m k"], rows: slice = slice(None)
     ) -> Float64[np.ndarray, "... m"]:
-        """Return the number of each of these rows that decides about its loss: the probability of its class."""
+        """Return the number from which each of these rows' loss is computed: the probability of its class."""
         y = self.y[rows]
         return np.asarray(predicted[..., np.arange(len(y)), y])
 
@@ -194,7 +194,7 @@ class LogLoss:
         residual: Float64[np.ndarray, "c n"],
         sums: Float64[np.ndarray, "c n"],
     ) -> Float64[np.ndarray, "D c"]:
-        """Return the coefficients of each agent's step by itself: a step of Newton's on the training rows."""
+        """Return the coefficients of each agent's step by itself: a Newton step on the training rows."""
         rows = self.split.slices[0]
         own, spread = steps[:, :, rows], self._spread(sums)[:, rows]
         powers = (np.square(own) * spread).sum(axis=2)
@@ -239,7 +239,7 @@ class LogLoss:
         sums: Float64[np.ndarray, "c n"],
         ridge: float,
     ) -> Float64[np.ndarray, "D c"]:
-        """Return the coefficients of all steps together: a step of Newton's on the training rows, score by score."""
+        """Return the coefficients of all steps together: a Newton step on the training rows, score by score."""
         rows = self.split.slices[0]
         root = np.sqrt(self._spread(sums)[:, rows])
         each = [

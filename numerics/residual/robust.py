@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import Float64
 
 NOTABLE = 0.05
-"""Share of an error from which a report names an increase."""
+"""Relative increase of the error from which a report names an agent."""
 
 _HARMFUL = 0.3
-"""Share of an error from which an increase leaves an agent out: honest trees that overfit often add a fifth."""
+"""Relative increase of the error from which an agent is left out: honest trees that overfit often add a fifth."""
 
 _STANDARD_ERRORS = 4.0
-"""Standard errors of the mean difference from which an increase is no chance, at any agent in any iteration."""
+"""Standard errors of the mean difference that chance reaches at no agent in any iteration."""
 
 
 def raises_error(with_it: Float64[np.ndarray, "m"], without: Float64[np.ndarray, "m"]) -> bool:
@@ -44,12 +44,12 @@ def raises_error(with_it: Float64[np.ndarray, "m"], without: Float64[np.ndarray,
 def harmful_agents(
     residual_without: Callable[[Collection[int]], Float64[np.ndarray, "m"]], present: Collection[int]
 ) -> frozenset[int]:
-    """Return the agents that raise the error, one after another the one without which it is smallest; never all.
+    """Return the agents that raise the error, by backward elimination; never all of them.
 
     Parameters
     ----------
     residual_without : Callable
-        Residual of the validation rows, the agents without these combined anew.
+        ``residual_without(left_out)``: residual of the validation rows with all other agents combined anew.
     present : collection of int
         The agents.
 

@@ -98,11 +98,11 @@ class Rules:
     bins : int
         Most bins of a column, where sites give bins.
     epsilon : float
-        Of randomized response to these, for each column; 0: none.
+        eps of randomized response for each column of bins; 0: none.
     n_classes : int
         Number of classes of the outcome; 0: it is an amount.
     balanced : bool
-        Whether rows have weights such that every class has the same.
+        Whether rows are weighted so that all classes have the same total weight.
 
     Examples
     --------
@@ -192,11 +192,11 @@ class Rules:
         return Split(n_learn - n_validation, n_validation, n - n_learn)
 
     def for_choice(self, split: Split) -> Rules:
-        """Return the rules of the first course; a course that only chooses p and its end stores no models."""
+        """Return the rules of the first fit, which stores no models if it only chooses p and the iterations."""
         return replace(self, keep=self.keep and not (split.n_validation and self.refits))
 
     def for_refit(self, p: float, iterations: int) -> Rules:
-        """Return the rules of the course on all rows, with the chosen p and number of iterations."""
+        """Return the rules of the fit to all rows, with the chosen p and number of iterations."""
         return replace(self, powers=(p,), rounds=iterations, stop="rounds")
 
     def mean_of(self, y: Float64[np.ndarray, "n"]) -> float:
@@ -230,7 +230,7 @@ class Without:
 
 @dataclass(frozen=True)
 class LearningResult:
-    """Combination of agents that an algorithm has chosen, and its course.
+    """Combination of agents that an algorithm has chosen, and its learning curve.
 
     Attributes
     ----------
@@ -274,7 +274,7 @@ class LearningResult:
     epsilons : tuple of float
         Each agent's eps of randomized response to its bins, 0 without any; empty where no site has given bins.
     left : ndarray
-        ``(n_test,)`` outcomes of the test rows minus their predictions, of classes the probabilities of the rows'
+        ``(n_test,)`` outcomes of the test rows minus their predictions; for classes, the probabilities of the rows' own
         classes; empty: unknown.
     alone : Alone or None
         Errors of the agents alone on the test rows; None: unknown.
@@ -286,7 +286,7 @@ class LearningResult:
         ``(1 + agents alone, 12)`` values and standard errors of `numerics.shared.classification.SCORES` on the test
         rows, first together, then of each agent of `alone`; -1 where one is not defined. Empty for amounts.
     threshold : float
-        Of two classes, the probability of the second from which on to predict it, by the validation rows; else -1.
+        Probability of the second of two classes from which on it is predicted, by the validation rows; else -1.
     """
 
     names: tuple[str, ...]

@@ -52,9 +52,3 @@ class Cache(Generic[_K, _V]):
                 while self._weight > self._most:
                     self._weight -= self._values.popitem(last=False)[1][1]
         return value
-
-    def clear(self) -> None:
-        """Drop all values."""
-        with self._lock:
-            self._values.clear()
-            self._weight = 0.0

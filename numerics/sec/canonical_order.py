@@ -1,4 +1,4 @@
-"""An order of the learners that does not depend on the order of the input, so that sums are always formed alike."""
+"""An order of the learners that does not depend on the order of the input, so that sums have the same rounding."""
 
 from __future__ import annotations
 

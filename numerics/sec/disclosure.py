@@ -1,18 +1,17 @@
-"""Mean losses that tell nothing of fewer rows than a floor, however the models were made.
+"""Mean losses that reveal nothing about fewer rows than a floor, whatever the models are.
 
-Whoever makes models makes questions. A tree with one leaf asks for the rows in a box; two trees that differ by a strip
-ask for the rows in it. What answers them is the difference ``d = (f(x) - y)^2 - (g(x) - y)^2`` between the squared
-errors of a foreign model f and the site's own model g, row by row; where y is a class, between their log losses. Two
-things are done to it:
+A model is a query. A tree with one leaf queries the rows in a box; two trees that differ in a strip query the rows of
+the strip. The answer is the mean over the rows of ``d = (f(x) - y)^2 - (g(x) - y)^2``, the difference between the
+squared errors of a foreign model f and the site's own model g; if y is a class, between their log losses. Two measures
+limit it:
 
-- **Support.** No row's `d` counts for more than the one of rank r among the rows, r being at least the floor. A leaf
-  that fewer rows reach is as if it were not there, whatever its value.
-  What that takes from the mean of `d` is given back on average (`share_kept`): without it, foreign models would look
-  better than they are, the more so the fewer the rows.
-- **Noise**, of which a model always gets the same: a random number times what a row can count for. All answers of an
-  ask together, spent on one question, tell a number of rows no better than half the floor, by two standard errors.
+- **Support.** `d` is clipped at its r-th largest absolute value, r being at least the floor. So a leaf that fewer rows
+  reach has no effect, whatever its value. What clipping takes from the mean of `d` is given back on average
+  (`share_kept`); otherwise foreign models would look better than they are, the more so the fewer the rows.
+- **Noise**, always the same for a model: a random number times that value, the influence of a row. If all answers of an
+  ask are spent on one query, they determine a number of rows to within half the floor at best (two standard errors).
 
-The own model's error stays as it is, and of models that predict alike little changes: their `d` is small.
+The own model's error stays exact, and models that predict like it hardly change: their `d` is small.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ DIGITS = 4
 _SQUARED = Loss()
 
 _PRECISION = 8.0
-"""The floor over the standard error of a count that takes all answers of an ask. The rows of a strip between two
-boundaries are the difference of two counts by half of the answers each: its standard error is a quarter of the floor.
-With 4, seven sites of 32 rows in two groups became one cluster, worse than staying alone; with 8, they are found."""
+"""Floor over the standard error of a count that uses all answers of an ask. The rows of a strip between two boundaries
+are the difference of two counts by half of the answers each: its standard error is a quarter of the floor. With 4,
+seven sites of 32 rows in two groups became one cluster, worse than staying alone; with 8, both groups are found."""
 
 _QUANTILES = 400
-"""Of the normal distribution, by which `share_kept` is computed: its third digit does not depend on it."""
+"""Quantiles of the normal distribution by which `share_kept` is computed; more do not change its third digit."""
 
 
 def ranks_and_noise(generator: np.random.Generator, n_rows: int, floor: int, n_answers: int) -> tuple[int, float]:
     """Draw, for one model, the rank that bounds a row's influence, and the noise in rows.
 
-    The rank lies from `floor` on and below its double, so that nobody can tell the place of the row of rank `floor` by
-    trying boundaries; of few rows it is `floor`.
+    The rank is drawn from `floor` to below its double, so that nobody can find the row of rank `floor` by trying
+    boundaries. With few rows it is `floor`.
 
     Examples
     --------
@@ -67,9 +66,9 @@ def noise_of(floor: int, n_answers: int) -> float:
 
 
 def loss_noise(n_rows: int, floor: int, n_answers: int) -> float:
-    """Return the standard deviation of the noise in a mean squared error, in what a row can count for.
+    """Return the standard deviation of the noise in a mean squared error, in units of the influence of a row.
 
-    It takes the middle one of the ranks that may be drawn. So it follows from numbers that tell nothing of the rows.
+    It uses the middle of the ranks that may be drawn, and so reveals nothing about the rows.
 
     Examples
     --------
@@ -88,31 +87,31 @@ def guarded_errors(
     noise: Float64[np.ndarray, "models"],
     loss: Loss = _SQUARED,
 ) -> Float64[np.ndarray, "models"]:
-    """Compute mean losses that no few rows decide.
+    """Compute mean losses in which few rows have no influence.
 
     Parameters
     ----------
     predictions : ndarray
-        ``(models, n)`` of the foreign models.
+        ``(models, n)`` predictions of the foreign models.
     own : ndarray
         ``(n,)`` finite predictions of the site's own model.
     y : ndarray
         ``(n,)`` outcomes.
     ranks : ndarray
-        ``(models,)`` rank of the row, by its influence, that no other one exceeds; from 1 to n.
+        ``(models,)`` rank r of the absolute difference at which all others are clipped, from 1 (the largest) to n.
     noise : ndarray
-        ``(models,)`` in rows.
+        ``(models,)`` noise in rows.
     loss : Loss
-        What is computed; by default squared errors.
+        By default squared errors.
 
     Returns
     -------
     ndarray
-        ``(models,)``, 0 or greater; infinite where as many predictions as the rank are not finite.
+        ``(models,)``, 0 or greater; infinite if r predictions or more are not finite.
 
     Examples
     --------
-    A model that is the own one but for a single row:
+    A model that differs from the own one in a single row:
 
     >>> own, y = np.zeros(8), np.ones(8)
     >>> model = np.where(np.arange(8) == 3, 1e9, own)
@@ -139,7 +138,7 @@ def guarded_deviations(
 ) -> Float64[np.ndarray, "models"]:
     """Compute standard errors of the difference between mean losses and that of `other` predictions.
 
-    They come from the squared differences, row by row, whose mean gets the noise that a mean squared error would get.
+    They come from the rows' squared differences, whose mean gets the noise of a mean squared error.
 
     Parameters
     ----------
@@ -148,7 +147,7 @@ def guarded_deviations(
     other, y : ndarray
         ``(n,)`` predictions to compare with, and outcomes.
     noise : ndarray
-        ``(models,)`` in rows; 0 for exact numbers.
+        ``(models,)`` noise in rows; 0 for exact numbers.
     loss : Loss
         As in `guarded_errors`.
 
@@ -172,11 +171,11 @@ def guarded_deviations(
 
 
 def share_kept(shares: Float64[np.ndarray, "models"]) -> Float64[np.ndarray, "models"]:
-    """Return what is left of the mean of `d` if this share of the rows counts for no more than another row.
+    """Return the share of the mean of `d` that remains if `d` is clipped in this share of the rows.
 
-    It depends on the share and on nothing that the rows hold, so that it tells nothing. It is exact where the foreign
-    model's distance from the own one and the own one's residual are normal, independent, and of one variance. If one
-    of the two is much larger, what is left is a fifth more or a tenth less for a rank of a quarter of the rows.
+    It depends on nothing in the rows, and so reveals nothing. It is exact where the foreign model's distance from the
+    own one and the own one's residual are normal, independent, and of one variance. If one of the two is much larger,
+    a fifth more or a tenth less remains for a rank of a quarter of the rows.
 
     Examples
     --------
@@ -188,7 +187,7 @@ def share_kept(shares: Float64[np.ndarray, "models"]) -> Float64[np.ndarray, "mo
 
 @cache
 def _clipping_table() -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q"]]:
-    """Return shares of rows, ascending, and what is left for each."""
+    """Return shares of rows, ascending, and the share of the mean that remains for each."""
     quantile = NormalDist().inv_cdf  # SciPy's would take longer to import than all else that an ask does
     normal = np.array([quantile((place + 0.5) / _QUANTILES) for place in range(_QUANTILES)])
     distance, residual = (normal / normal.std())[:, np.newaxis], normal / normal.std()
@@ -201,9 +200,9 @@ def _clipping_table() -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q"
 def supported_predictions(
     predictions: Float64[np.ndarray, "models n"], own: Float64[np.ndarray, "n"], ranks: Int64[np.ndarray, "models"]
 ) -> Float64[np.ndarray, "models n"]:
-    """Return predictions that are no farther from the own model's than the prediction of this rank.
+    """Clip the distances of predictions from the own model's at the distance of this rank.
 
-    A prediction that is not finite becomes the farthest; NaN where as many as the rank are not finite.
+    A prediction that is not finite counts as the farthest. The result is NaN if as many as the rank are not finite.
 
     Examples
     --------

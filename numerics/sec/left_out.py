@@ -15,20 +15,21 @@ from numerics.sec.losses import Loss, right_probabilities
 from numerics.shared.folds import Persons, Split, draw_folds, of_rows
 
 Fit = Callable[[Float64[np.ndarray, "n p"], Float64[np.ndarray, "n"], Persons], BaseEstimator]
-"""Fits a method to rows, whose persons matter where the method itself splits them."""
+"""Fits a method to rows; their persons matter if the method itself splits the rows."""
 FOLDS = 5
-"""Parts of the rows, of which each is left out once, to choose a method."""
+"""Parts of the rows for the choice of a method; each part is left out once."""
 _FOLDS_OF_FEW, _FEW = 10, 1000
-"""Parts to measure the chosen method on so many rows or fewer. Fits to four fifths of 50 rows of 20 inputs had half as
-large an error again as the model of all rows (docs/sec-evidence.md), and clusters looked better than they are."""
+"""Parts for measuring the chosen method if there are no more rows than this. Fits to four fifths of 50 rows of 20
+inputs had half as large an error again as the model of all rows (docs/sec-evidence.md), so that clusters looked too
+good."""
 _SQUARED = Loss()
 _LEVERAGE = 1 - 1e-6
-"""A row of this leverage decides its own prediction; nothing is known of it when it is left out."""
+"""A row of this leverage determines its own prediction; without it there is none."""
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What a model would be on rows that it does not know.
+    """Predictions, error and variance of a model for rows that it was not fitted to.
 
     Attributes
     ----------
@@ -37,7 +38,7 @@ class LeftOut:
     error : float
         Mean loss of these predictions.
     variance : float
-        Mean distance of the model from the one that is expected of so many rows, in units of the loss.
+        Mean distance of the model from the expected model of as many rows, in units of the loss.
     probabilities : ndarray
         ``(n, k)`` of all classes, each row's by the same model as its prediction; empty for amounts.
     """
@@ -78,10 +79,10 @@ def leave_out(
     """Predict every row by a model that was fitted without it.
 
     A linear regression leaves out one row at a time, which its hat matrix does without another fit. A forest's trees
-    predict the rows that they did not draw. Of any other method ten models are fitted, each without a tenth of the
-    rows; of more than 1000 rows five. The variance of a linear regression is ``s^2 (p + 1) / n``; that of a forest is a
-    quarter of the mean squared distance between the models of two halves of the rows, as if it fell with the number of
-    rows; that of any other method comes from the models that were fitted already (`_jackknife`).
+    predict the rows that they did not draw. Any other method is fitted ten times, each time without a tenth of the
+    rows; with more than 1000 rows, five times. The variance of a linear regression is ``s^2 (p + 1) / n``. That of a
+    forest is a quarter of the mean squared distance between the models of two halves of the rows, as if variance were
+    inverse to the number of rows. That of any other method comes from the models of the parts (`_jackknife`).
 
     Parameters
     ----------
@@ -96,9 +97,9 @@ def leave_out(
     rng : Generator
         Draws the parts.
     loss : Loss
-        By default squared errors. For classes, these models are fitted whatever the method.
+        By default squared errors. For classes, every method is fitted to the parts.
     person : ndarray or None
-        ``(n,)`` persons of the rows: they are left out as a whole, so these models are fitted whatever the method.
+        ``(n,)`` persons of the rows, which are left out as a whole: every method is fitted to the parts.
 
     Examples
     --------
@@ -134,7 +135,7 @@ def leave_out(
 
 
 def _jackknife(models: Sequence[BaseEstimator], x: Float64[np.ndarray, "n p"], loss: Loss, n_rows: int) -> float:
-    """Return the variance of a model from models of which each lacks another part of its rows.
+    """Return the variance of a model from models that each lack another part of its rows.
 
     It is ``(k - 1) / k`` times the sum of the k squared distances from their mean (the grouped jackknife; Quenouille
     1956), which is the sum over all pairs of the squared distance, divided by k.
@@ -158,7 +159,7 @@ def _by_leverage(
 
 
 def _out_of_bag(model: BaseEstimator, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"] | None:
-    """Return the mean prediction of the trees that did not draw a row; None if all drew it, or it is no such forest."""
+    """Return the mean prediction of trees that did not draw a row; None if all drew some row, or it is no forest."""
     if type(model) is not RandomForestRegressor or not model.bootstrap:
         return None
     sums, counts = np.zeros(len(x)), np.zeros(len(x))

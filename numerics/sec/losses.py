@@ -20,11 +20,11 @@ _TINY = 1e-300
 
 @dataclass(frozen=True)
 class Loss:
-    """The loss of a row, and what the predictions are that it is computed from.
+    """The loss of a row, and the kind of prediction that it is computed from.
 
-    Of amounts, a prediction is the amount, and the loss its squared error. Of classes, it is the probability of the
-    row's own class, and the loss minus its logarithm, 13.8 at most. The probability that a mixture of models gives to
-    the row's class is the mixture of theirs, so everything else is alike: one prediction for each model and row.
+    For amounts, a prediction is the amount, and the loss its squared error. For classes, a prediction is the
+    probability of the row's own class, and the loss minus its logarithm, 13.8 at most. A mixture of models gives the
+    row's class the mixture of their probabilities, so both kinds need one prediction for each model and row.
 
     Attributes
     ----------
@@ -69,8 +69,8 @@ class Loss:
     ) -> Float64[np.ndarray, "m m"]:
         """Return the mean distances of models of `n_rows` rows each, in units of the loss.
 
-        Of amounts it is the squared difference. Of classes it is half of Jeffreys' divergence: to second order the sum
-        of what each of two models loses by its distance from the truth between them, as the squared difference is.
+        For amounts it is the squared difference. For classes it is half of Jeffreys' divergence. To second order, both
+        are the sum of what two models lose by their distances from a truth between them.
         """
         apart = np.zeros((len(models), len(models)))
         if self.n_classes:
@@ -116,17 +116,17 @@ def right_probabilities(
 def mixture_weights(
     right: Float64[np.ndarray, "models n"], cluster: Float64[np.ndarray, "models"]
 ) -> Float64[np.ndarray, "models"]:
-    """Return the weights with the sum 1 by which models together have the least log loss, given those of the cluster.
+    """Return the mixture weights of least log loss, shrunk to those of the learner's cluster.
 
-    The EM algorithm for the proportions of a mixture (Dempster, Laird and Rubin 1977), in which no step is worse than
-    the one before; it ends after 500 steps, or where a step gains less than 1e-6 a row. As in
-    `numerics.sec.personal_weights`, the weights of the learner's cluster count as eight more rows, which the models
-    share by them. A model with a probability that is not finite gets no weight.
+    The EM algorithm for the proportions of a mixture (Dempster, Laird and Rubin 1977) increases the likelihood in every
+    step; it ends after 500 steps, or when a step gains less than 1e-6 a row. As in `numerics.sec.personal_weights`, the
+    weights of the cluster count as eight more rows, divided among the models in proportion. A model with a probability
+    that is not finite gets no weight. The weights sum to 1.
 
     Parameters
     ----------
     right : ndarray
-        ``(models, n)`` probabilities of the rows' classes, of rows that no model was fitted to.
+        ``(models, n)`` probabilities of the classes of rows that no model was fitted to.
     cluster : ndarray
         ``(models,)`` weights of the cluster's prediction, not negative.
 
@@ -156,7 +156,7 @@ def mixture_weights(
 
 
 def places_are_sound(places: Sequence[Int64[np.ndarray, "_"]], n_classes: int) -> bool:
-    """Return whether each list names different places, in order, of a class list of this length.
+    """Return whether each list has different places, in order, in a class list of this length.
 
     Examples
     --------

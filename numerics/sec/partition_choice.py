@@ -1,4 +1,4 @@
-"""How well clusters of learners would predict, from the losses of single models; and the clusters that do it best."""
+"""Expected errors of clusters of learners, from the losses of single models, and the choice of the best partition."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from numerics.sec.spectral import by_first_learner
 _ROUNDING = 1e-10
 """Share of a learner's largest loss below which its own error counts as this share."""
 _INFINITE = 1e6
-"""An infinite loss counts as so many times the largest finite one."""
+"""An infinite loss counts as this times the largest finite one."""
 _SMALLEST_RATIO = 0.05
 """Estimates of small errors can be negative; a mixture is never expected to be better than this."""
 _LARGEST_CONTRAST = 30.0
-"""Standard errors beyond which two learners are as different as can be."""
+"""Largest dissimilarity of two learners in one direction, in standard errors."""
 _LARGEST_ROW = 1.3
-"""What a row can count for in a loss, in standard deviations of what the rows count for: about the quantile at .85."""
+"""Influence of a row (`numerics.sec.disclosure`) in standard deviations of the differences: their .85 quantile."""
 _TOO_MANY = 2.0
 """Standard errors by which fewer clusters may be worse than the best."""
 _HARMED = 3.0
@@ -40,7 +40,7 @@ class MixtureLosses:
     ----------
     losses : ndarray
         ``(L, L)``: ``losses[i, j]`` is the error of model i on the rows of j; NaN where unknown, infinite where a
-        prediction is not finite. A learner mixes the models whose errors it has told, and its own.
+        prediction is not finite. A learner mixes the models whose errors on its rows are known, and its own.
     errors : ndarray
         ``(L,)`` ``e_j``, finite.
     variances : ndarray
@@ -50,11 +50,11 @@ class MixtureLosses:
     weights : ndarray
         ``(L,)`` weight of each model in a mixture, not negative.
     noise : ndarray
-        ``(L,)`` standard deviation of the random numbers that a learner j added to its losses, each in what a row of it
-        can count for; 0 for a learner that added none.
+        ``(L,)`` standard deviation of the noise that learner j added to its losses, in units of the influence of one of
+        its rows; 0 if it added none.
     squared : bool
-        Whether the losses are squared errors. Of log losses, a row's difference varies by twice the distance of the
-        models (to second order), whatever the error is.
+        Whether the losses are squared errors. With log losses, the variance of a row's difference is twice the distance
+        of the models (to second order), whatever the error is.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class MixtureLosses:
 
     @property
     def _residuals(self) -> Float64[np.ndarray, "L"]:
-        """Return what the variance of a row's difference is, over four times the distance of the models."""
+        """Return the variance of a row's difference over four times the distance of the models."""
         return self.own_errors if self.squared else np.full(len(self.own_errors), 0.5)
 
     @cached_property
@@ -115,8 +115,8 @@ class MixtureLosses:
     def contrasts(self) -> Float64[np.ndarray, "L L"]:
         """Return the dissimilarity of learners in standard errors: the sum of ``|b_ij|`` and ``|b_ji|`` in theirs.
 
-        Where the learners' noise is very unequal it tells more than eq. (3), to which the noisy ones alone contribute.
-        It is 30 at most for each direction. If one direction is unknown, it is twice the other; if both are, NaN.
+        If the learners' noise is very unequal, the noisy ones alone determine eq. (3), but not this. It is 30 at most
+        for each direction. If one direction is unknown, it is twice the other; if both are, NaN.
         """
         apart = self.variances[:, np.newaxis] + self.variances
         deviations = np.sqrt(4 * self._residuals * apart * (1 / self.n + np.square(_LARGEST_ROW * self.noise)))
@@ -131,8 +131,8 @@ class MixtureLosses:
     def ratios(self, labels: Int64[np.ndarray, "L"]) -> tuple[Float64[np.ndarray, "L"], Float64[np.ndarray, "L"]]:
         """Return each learner's error with its cluster over its error alone, and the standard error of this ratio.
 
-        The standard error is that of a paired comparison on the learner's own rows. A learner that told no loss has the
-        ratio 1.
+        The standard error is that of a paired comparison on the learner's own rows. A learner without a known loss has
+        the ratio 1.
         """
         ratios, deviations = np.ones(len(labels)), np.zeros(len(labels))
         for label in np.unique(labels):
@@ -180,7 +180,7 @@ def set_aside(mixtures: MixtureLosses, labels: Int64[np.ndarray, "L"]) -> Int64[
         score = np.divide(ratios - 1, deviations, out=np.zeros(len(labels)), where=(deviations > 0) & (ratios > 1))
         harmed = np.zeros(len(labels), bool)
         for label in np.unique(labels[score > _HARMED]):
-            # Whoever is far off harms the others of its cluster, who may be well off without it.
+            # An outlier harms the others of its cluster, which may predict well without it.
             members = labels == label
             harmed |= members & (score >= max(_HARMED, score[members].max() / 2))
         if not harmed.any():
@@ -189,16 +189,16 @@ def set_aside(mixtures: MixtureLosses, labels: Int64[np.ndarray, "L"]) -> Int64[
 
 
 def choose_partition(mixtures: MixtureLosses, candidates: Sequence[Int64[np.ndarray, "L"]]) -> Int64[np.ndarray, "L"]:
-    """Choose the partition by which learners predict best; of those that are hardly worse, the one of fewest clusters.
+    """Choose the coarsest partition that predicts not significantly worse than the best one.
 
-    Everybody alone is always among the candidates, and nobody is left in a cluster that harms it (`set_aside`). A
-    partition is scored by the mean logarithm of `MixtureLosses.ratios`; it is hardly worse than the best if the
-    difference is at most two standard errors.
+    The partition into single learners is always a candidate, and no learner stays in a cluster that harms it
+    (`set_aside`). A partition is scored by the mean logarithm of `MixtureLosses.ratios`; a difference of at most two
+    standard errors is not significant.
 
     Parameters
     ----------
     mixtures : MixtureLosses
-        What is known of the L learners.
+        Losses of the L learners.
     candidates : sequence of ndarray
         ``(L,)`` labels each.
 

@@ -1,4 +1,4 @@
-"""Weights by which one learner mixes the models of all learners for itself alone."""
+"""Weights by which one learner mixes the models of all learners for its own predictions."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import numpy as np
 from jaxtyping import Float64
 
 _FAR = 1e4
-"""A model whose error is so many times that of the best one gets no weight."""
+"""A model whose root mean squared error is this times that of the best one gets no weight."""
 _MOST_STEPS = 30
-"""Steps of the search for each model; it needs three at most as a rule."""
+"""Most steps of the search for each model; it rarely needs more than three."""
 CLUSTER_ROWS = 8.0
-"""Rows for which the weights of the cluster count. From 4 to 16 errors of drawn worlds and real sites differ by 4 % at
-most; without any, personal weights lose up to 10 % where groups are clean (docs/sec-evidence.md)."""
+"""Number of rows that the weights of the cluster count for. From 4 to 16, errors of drawn worlds and real sites differ
+by 4 % at most; with 0, personal weights lose up to 10 % where groups are clean (docs/sec-evidence.md)."""
 
 
 def residual_factor(
     predictions: Float64[np.ndarray, "models n"], y: Float64[np.ndarray, "n"]
 ) -> Float64[np.ndarray, "q models"]:
-    """Return what `personal_weights` needs of some rows: columns whose inner products are the mean products of errors.
+    """Return a factor whose columns have the mean products of the models' errors as inner products.
 
-    It has no more lines than models or rows. The column of a model that predicts a number that is not finite is NaN.
+    It has no more rows than there are models or predicted rows. The column of a model is NaN if a prediction of it is
+    not finite.
 
     Examples
     --------
@@ -39,12 +40,12 @@ def residual_factor(
 def personal_weights(
     factor: Float64[np.ndarray, "q models"], cluster: Float64[np.ndarray, "models"], n: int
 ) -> Float64[np.ndarray, "models"]:
-    """Return the weights by which the models together predict the rows best, given those of the learner's cluster.
+    """Return the stacking weights of all models, shrunk to the weights of the learner's cluster.
 
-    They are not negative and have the sum 1: stacking of Breiman (1996), "Stacked regressions", whose models do not
-    know the rows. Few rows say little of many weights, so the weights stay near to the cluster's c: from the mean
-    squared error, ``8 / n sum_i (w_i - c_i)^2 / (c_i + 1 / m)`` times the least error of m models is added. It is as
-    if w was normal around c, with a variance like that of the shares that eight rows drawn from c would have.
+    They are not negative and sum to 1 (Breiman 1996, "Stacked regressions"); no model was fitted to the rows. Few rows
+    determine many weights poorly. So ``8 / n sum_i (w_i - c_i)^2 / (c_i + 1 / m)`` times the least error of the m
+    models is added to the mean squared error, c being the cluster's weights. This is a normal prior around c, with a
+    variance like that of the shares of eight rows drawn from c.
 
     Parameters
     ----------
@@ -54,11 +55,11 @@ def personal_weights(
     cluster : ndarray
         ``(models,)`` c, the weights of the cluster's prediction, not negative.
     n : int
-        Rows.
+        Number of rows.
 
     Examples
     --------
-    The more rows there are, the less do the cluster's weights matter:
+    The more rows there are, the less the cluster's weights matter:
 
     >>> factor = residual_factor(np.array([[1.0, -1.0, 1.0, -1.0], [2.0, 2.0, -2.0, -2.0]]), np.zeros(4))
     >>> [personal_weights(factor, np.array([0.0, 1.0]), n).round(2).tolist() for n in (4, 40, 4000)]
@@ -82,7 +83,7 @@ def personal_weights(
     scale = min(1.0, float(np.linalg.norm(residuals @ center)))
     # Of weights with the sum 1, `w - c` is linear in w.
     away = scale * np.sqrt(CLUSTER_ROWS / n / (center + 1 / m))[:, np.newaxis] * (np.eye(m) - center[:, np.newaxis])
-    # The sum's own row makes it 1 up to a factor, on which the best proportions do not depend.
+    # The last row brings the sum to 1 up to a factor, which does not affect the best proportions.
     system = np.vstack([residuals, away, np.ones(m)])
     target = np.zeros(len(system))
     target[-1] = 1.0

@@ -14,7 +14,7 @@ def pooled_regression(
     """Solve the linear regression on all rows of several learners.
 
     The solution is exact: means and products about the means add up (Chan, Golub and LeVeque 1983). With constant or
-    dependent inputs, it is the shortest one.
+    dependent inputs, it is the one of minimum norm.
 
     Parameters
     ----------

@@ -9,9 +9,9 @@ import numpy as np
 _CHANCE = 0.025
 """Probability that a difference of this size arises by chance, in one direction."""
 _HALF = 0.5
-"""Relative error of a squared standard error from which on it says little."""
+"""Relative error from which on a squared standard error is not reliable."""
 _ROUNDING = 1e-9
-"""Relative difference of two equal losses whose predictions were added up in different ways."""
+"""Relative difference between equal losses that were summed in different ways."""
 _ANSWERS = ("alone", "cluster", "personal")
 """The simplest one first."""
 _LARGEST_SQUARE = 8.0
@@ -19,9 +19,7 @@ _LARGEST_SQUARE = 8.0
 
 
 def first_choice(ways: Collection[str]) -> str:
-    """Return the way that is recommended unless held-out rows refute it: the first one of those that can be used.
-
-    The errors of all other ways are compared with its error.
+    """Return the way that is recommended unless held-out rows refute it: personal, else cluster, else alone.
 
     Examples
     --------
@@ -53,10 +51,10 @@ def recommend(
     n_test : int
         Rows held out, at least 1.
     noise : float
-        Standard deviation of what was added to each error, in what a row can count for; 0 if nothing was. If it is
-        large, the standard errors say little. Then only ``alone`` can refute it: its error has no noise.
+        Standard deviation of the noise in each error, in units of the influence of a row; 0: no noise. If it is large,
+        standard errors are not reliable, and only ``alone``, whose error has no noise, can refute the first choice.
     squared : bool
-        Whether losses are squared errors, whose ratio can be tested, too; of log losses only the difference is.
+        Whether losses are squared errors, whose ratio is tested as well as their difference.
 
     Examples
     --------
@@ -90,7 +88,7 @@ def recommend(
 
 
 def is_reliable(noise: float) -> bool:
-    """Return whether standard errors say something in spite of the noise in each error.
+    """Return whether standard errors are reliable in spite of the noise in each error.
 
     Examples
     --------
@@ -101,7 +99,7 @@ def is_reliable(noise: float) -> bool:
 
 
 def noise_factor(n_test: int, noise: float) -> float:
-    """Return by which factor noise in each error raises the squared standard error of a difference.
+    """Return the factor by which noise in each error raises the squared standard error of a difference.
 
     Examples
     --------

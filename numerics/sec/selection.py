@@ -33,26 +33,28 @@ class Selection:
 
     Attributes
     ----------
-    method : str
-        The candidate as the user typed it.
+    candidate : Candidate
+        The candidate that was chosen.
     model : estimator
         Fitted to all rows. It may be shared and must not be changed. It may hold more of the rows than prediction
         needs; `protocols.models.encode_model` leaves them out.
     fitted_error : float
         Mean loss on the rows that the model was fitted to (``e_i`` of eq. 3).
-    candidate : Candidate
-        The candidate as it was read.
     """
 
-    method: str
+    candidate: Candidate
     model: BaseEstimator
     fitted_error: float
-    candidate: Candidate
     _validate: Callable[[], _Fit] = field(repr=False)
 
     @property
+    def method(self) -> str:
+        """The candidate as the user typed it."""
+        return self.candidate.text
+
+    @property
     def cv_error(self) -> float:
-        """Mean loss on rows that a fit to others predicts: one half of them (eq. 2), or each part once.
+        """Mean loss of a fit to other rows: on one half of the rows (eq. 2), or on each part once.
 
         Raises
         ------
@@ -79,13 +81,6 @@ _refits: Cache[str, _Fit] = Cache(64)
 _left_out: Cache[str, LeftOut] = Cache(64)
 """Recent fits. A table of nested candidate lists repeats the same fits (Ye, Ding and Ghanadan 2022, Table II). Models
 are large, and a learner chooses few methods, so fewer models than errors are kept."""
-
-
-def forget_fits() -> None:
-    """Empty the process's memory of recent fits."""
-    _cv_errors.clear()
-    _refits.clear()
-    _left_out.clear()
 
 
 def draw_splits(n: int, selection: str, rng_seed: int, person: Persons = None) -> list[Split]:
@@ -145,7 +140,7 @@ def select(
     class_weight : str
         As in `numerics.shared.classifiers.fit_classes`.
     person : ndarray or None
-        ``(n,)`` persons of the rows, which lie in one part each.
+        ``(n,)`` persons of the rows; all rows of a person lie in one part.
 
     Raises
     ------
@@ -182,7 +177,7 @@ def select(
     for place in order:
         candidate, fitted = candidates[place], fits[place]()
         if fitted.model is not None:
-            return Selection(candidate.text, fitted.model, fitted.error, candidate, validations[place])
+            return Selection(candidate, fitted.model, fitted.error, validations[place])
         reasons[candidate.text] = fitted.reason
     why = "; ".join(f"{text}: {reason}" for text, reason in reasons.items())
     raise SelectionError(f"no candidate can be fitted to the {len(y)} rows ({why}); name another candidate")
@@ -228,7 +223,7 @@ def leave_out_chosen(
 
 
 def _fit_settings(standardize: str, min_leaf: int, group: int, loss: Loss, class_weight: str) -> dict[str, Any]:
-    """Return the settings of every fit, of which a model depends."""
+    """Return the settings of every fit."""
     settings: dict[str, Any] = {"standardize": standardize, "min_leaf": min_leaf, "group": group}
     return {**settings, "weight": class_weight} if loss.n_classes else settings
 

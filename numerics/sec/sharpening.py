@@ -1,4 +1,4 @@
-"""A learner's own power of class probabilities: the mean of models that disagree is less sure than it might be."""
+"""Temperature scaling of class probabilities: the mean of models that disagree is underconfident."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from jaxtyping import Float64, Int64
 from numerics.shared.classes import SMALLEST_PROBABILITY
 
 MOST_ROWS = 1000
-"""Rows from which weights and power are found: one of a site's many rows adds hardly anything."""
+"""Most rows by which weights and power are determined; more rows add hardly anything."""
 _STRENGTH = 8.0
-"""Of the pull to 1. With 4, log losses of seven data sets were 11 % smaller than without a power in the mean, and 6 %
-larger at worst, of few rows; with 16, 8 % smaller and 1.5 % larger (docs/sec-evidence.md)."""
+"""Strength of the penalty on log t. With 4, log losses of seven data sets were 11 % smaller than without a power on
+average, and 6 % larger at worst (few rows); with 16, 8 % smaller and 1.5 % larger (docs/sec-evidence.md)."""
 _LARGEST = 4.0
 _DIGITS = 2
 
 
 def sharpened(probabilities: Float64[np.ndarray, "n k"], power: float) -> Float64[np.ndarray, "n k"]:
-    """Return probabilities to the power, with the sum 1 again.
+    """Raise probabilities to a power, and normalize them.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def with_right(
     y: Int64[np.ndarray, "n"],
     right: Float64[np.ndarray, "*models n"],
 ) -> Float64[np.ndarray, "*models n k"]:
-    """Return probabilities of which each row's own class has a given one; the others share the rest as before.
+    """Replace the probability of each row's own class, and scale those of the others to the rest.
 
     Examples
     --------
@@ -52,19 +52,19 @@ def with_right(
 
 
 def best_power(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n"]) -> float:
-    """Return the power t, from 1/4 to 4, that makes the log loss of rows plus ``8 (log t)^2`` least, to two digits.
+    """Return the power t from 1/4 to 4 that minimizes the log loss plus ``8 (log t)^2``, to two digits.
 
     One power for all rows keeps the order of a row's classes (temperature scaling; Guo, Pleiss, Sun and Weinberger
-    2017); few rows say little of it, so it stays near 1.
+    2017). Few rows determine it poorly, so it stays near 1.
 
     Parameters
     ----------
     probabilities, y : ndarray
-        ``(n, k)`` predictions and ``(n,)`` places of the classes of rows that the predictions do not know.
+        ``(n, k)`` predictions and ``(n,)`` places of the classes of rows that no model was fitted to.
 
     Examples
     --------
-    Predictions that are always right, and far from sure:
+    Predictions that are always right, and underconfident:
 
     >>> best_power(np.full((50, 2), [0.8, 0.2]), np.zeros(50, np.int64)), best_power(np.zeros((0, 2)), np.zeros(0, int))
     (1.81, 1.0)

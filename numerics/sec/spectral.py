@@ -138,7 +138,7 @@ def cluster(
 def partitions(
     s: Float64[np.ndarray, "L L"], k_min: int, k_max: int, rng: np.random.Generator
 ) -> list[Int64[np.ndarray, "L"]]:
-    """Cluster learners into every number of clusters from `k_min` to `k_max`, which are those of `cluster`.
+    """Cluster learners into every number of clusters from `k_min` to `k_max` (as of `cluster`).
 
     Examples
     --------

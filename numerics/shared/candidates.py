@@ -26,7 +26,7 @@ _METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "lasso": ("sklearn.linear_model.LassoCV", {"cv": 2}),
     "lars": ("sklearn.linear_model.LarsCV", {"cv": 2}),
     "en": ("sklearn.linear_model.ElasticNetCV", {"cv": 2}),
-    # Tuned by leaving out one row, for which ridge regression has a closed form.
+    # Tuned by leave-one-out, which has a closed form for ridge regression.
     "ridge": ("sklearn.linear_model.RidgeCV", {"alphas": np.logspace(-3, 5, 17)}),
     "knn": ("sklearn.neighbors.KNeighborsRegressor", {"n_neighbors": 5, "algorithm": "brute"}),
     "svr": ("sklearn.svm.SVR", {}),
@@ -37,7 +37,7 @@ _METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     ),
     "gb": ("sklearn.ensemble.GradientBoostingRegressor", {}),
     "hgb": ("sklearn.ensemble.HistGradientBoostingRegressor", {}),
-    # The smallest leaf alone limits it, not the depth.
+    # Its smallest leaf limits it, not its depth.
     "tree": ("sklearn.tree.DecisionTreeRegressor", {}),
 }
 """Full name of the estimator, and settings that differ from scikit-learn's defaults."""
@@ -45,7 +45,7 @@ METHODS = tuple(_METHODS)
 """Short names of all methods."""
 _CLASS_METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "rf": ("sklearn.ensemble.RandomForestClassifier", {"n_estimators": 100}),
-    # With a penalty, on standardized inputs: classes that a plane separates have no estimate without one.
+    # Penalized, on standardized inputs: without a penalty, separable classes have no estimate.
     "lr": ("sklearn.linear_model.LogisticRegression", {"max_iter": 300}),
     "knn": ("sklearn.neighbors.KNeighborsClassifier", {"n_neighbors": 15, "algorithm": "brute"}),
     "nn": (
@@ -69,6 +69,7 @@ OURS: Mapping[str, str] = {
     "warm_start": "every fit starts anew",
     "verbose": "a site writes its own log",
     "algorithm": "no other model may be sent",
+    "bootstrap": "leaves of trees that all know all rows would together count them",
     "categorical_features": "every input is a number",
     "criterion": "a leaf holds a mean of outcomes, never one of them",
     "init": "no other model may be sent",
@@ -137,7 +138,7 @@ def parse_candidates(text: str, *, classes: bool = False) -> tuple[Candidate, ..
     """Read candidates as a user types them: ``"lasso rf(max_depth=3, n_estimators=50)"``.
 
     Names are separated by spaces or commas. Settings are parameters of the scikit-learn estimator; a value is a number,
-    ``True``, ``False``, ``None``, or text with or without quotes. `classes`: they are to predict classes.
+    ``True``, ``False``, ``None``, or text with or without quotes. With `classes` they predict classes.
 
     Raises
     ------
@@ -256,7 +257,7 @@ def check_settings(
     ours : Mapping of str
         Settings that may not be changed, with the reason.
     whose : str
-        Who may not choose these, e.g. ``a candidate's``, for the message.
+        Whose choice the settings are, for the message: ``a candidate's``.
     classes : bool
         As in `Candidate`.
 

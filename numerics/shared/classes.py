@@ -1,7 +1,7 @@
-"""Lists of classes: their order, the union of several sites' lists, and probabilities of one list in terms of another.
+"""Lists of classes: their order, the union of several sites' lists, and probabilities for a longer list.
 
-A site knows the classes of its own rows. The class list of a run is the union over the sites; a site that lacks a class
-uses its own list, and its probabilities get the places of its classes in the list of the run.
+A site knows the classes of its own rows. The class list of a run is the union over the sites. A site that lacks a class
+uses its own list; its probabilities are moved to the places of its classes in the list of the run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def union_of_classes(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
 
 
 def places_of(own: Sequence[str], agreed: Sequence[str]) -> Int64[np.ndarray, "own"]:
-    """Return the place of each class of a list in a longer one, that has all of them.
+    """Return the place of each class in a longer list that has all of them.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def places_of(own: Sequence[str], agreed: Sequence[str]) -> Int64[np.ndarray, "o
 def align_probabilities(
     probabilities: Float64[np.ndarray, "*rows own"], places: Int64[np.ndarray, "own"], n_classes: int, n_rows: float
 ) -> Float64[np.ndarray, "*rows k"]:
-    """Put probabilities into the places of their classes in a longer list, as those of a model of `n_rows` rows.
+    """Extend probabilities to a longer class list, and smooth them by the model's number of rows.
 
     No model of n rows knows that a class is impossible. One imaginary row counts for all classes alike (Perks 1947), so
     the smallest probability is ``1 / k / (n + 1)``, also for a class without a row.
@@ -103,9 +103,9 @@ def one_hot(y: Int64[np.ndarray, "n"], n_classes: int) -> Float64[np.ndarray, "n
 
 
 def balancing_weights(y: Int64[np.ndarray, "n"], n_fit: int, n_classes: int) -> Float64[np.ndarray, "n"]:
-    """Return weights of rows such that every class has the same in the first `n_fit` rows, in which their mean is 1.
+    """Return row weights by which all classes have the same total in the first `n_fit` rows; their mean there is 1.
 
-    A class without such a row counts there as if it had one.
+    A class without a row among these counts as if it had one.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def balancing_weights(y: Int64[np.ndarray, "n"], n_fit: int, n_classes: int) -> 
 
 
 def probabilities_of_scores(scores: Float64[np.ndarray, "c n"]) -> Float64[np.ndarray, "n k"]:
-    """Return the probabilities of the classes of n rows: of two from one score, of k from k.
+    """Return the class probabilities of n rows by softmax: two classes have one score (the log odds), k classes k.
 
     Examples
     --------

@@ -21,13 +21,7 @@ SCORES = ("log_loss", "accuracy", "balanced_accuracy", "auc", "brier", "calibrat
 
 
 class Score(NamedTuple):
-    """A score and its standard error; NaN where it is not defined, as an AUC of rows of one class is not.
-
-    Attributes
-    ----------
-    value, se : float
-        The score, and its standard error over the rows.
-    """
+    """A score and its standard error over the rows; NaN where undefined, such as the AUC of rows of one class."""
 
     value: float
     se: float
@@ -93,7 +87,7 @@ def smoothed_log_losses(
 def brier_losses(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
     """Compute the squared distance of each row's probabilities from its class; with two classes, half of it.
 
-    So the Brier score of two classes is the mean squared error of the probability, as scikit-learn has it.
+    The Brier score of two classes is then the mean squared error of the probability, as in scikit-learn.
 
     Examples
     --------
@@ -108,7 +102,7 @@ def brier_losses(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray,
 def predicted_classes(
     probabilities: Float64[np.ndarray, "n k"], threshold: float | None = None
 ) -> Int64[np.ndarray, "n"]:
-    """Return the place of the most probable class; with a threshold, the second of two from this probability on.
+    """Return the place of the most probable class; with a threshold, the second of two classes if it reaches that.
 
     Examples
     --------
@@ -138,7 +132,7 @@ def prediction_columns(
 
 
 def best_threshold(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n"]) -> float:
-    """Return the probability of the second of two classes from which on to predict it: the best balanced accuracy.
+    """Return the threshold on the probability of the second of two classes with the best balanced accuracy.
 
     The rows must not be those that the model learned from. A threshold is the middle of a gap between two
     probabilities. Of equally good ones, the nearest to 1/2 is returned; 1/2 if the rows have one class.
@@ -156,15 +150,15 @@ def best_threshold(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarra
     if len(np.unique(y)) < 2 or len(values) < 2:
         return 0.5
     thresholds = (values[1:] + values[:-1]) / 2
-    second = np.sort(positive[y == 1]), np.sort(positive[y == 0])
-    reached = [1 - np.searchsorted(each, thresholds) / len(each) for each in second]
-    gain = reached[0] - reached[1]
-    best = thresholds[gain >= gain.max() - 1e-12]
+    by_class = np.sort(positive[y == 1]), np.sort(positive[y == 0])
+    sensitivity, false_positives = (1 - np.searchsorted(each, thresholds) / len(each) for each in by_class)
+    youden = sensitivity - false_positives
+    best = thresholds[youden >= youden.max() - 1e-12]
     return float(best[np.abs(best - 0.5).argmin()])
 
 
 def confusion(y: Int64[np.ndarray, "n"], predicted: Int64[np.ndarray, "n"], n_classes: int) -> Int64[np.ndarray, "k k"]:
-    """Count rows by true class (line) and predicted class (column).
+    """Count rows by true class (row of the result) and predicted class (column).
 
     Examples
     --------
@@ -215,10 +209,10 @@ def class_arrays(
 
 
 def auc(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n"]) -> Score:
-    """Compute the area under the ROC curve: of two classes, or else the mean of each class against the rest.
+    """Compute the area under the ROC curve: of two classes, or the mean over several, each against the rest.
 
     Classes that no row has, or all have, are left out. The standard error is that of DeLong, DeLong and Clarke-Pearson
-    (1988), from the placement of each row; those of several classes are taken as one sum over the rows.
+    (1988), from the placement of each row; a row's placements against several classes are averaged.
 
     Examples
     --------
@@ -237,7 +231,7 @@ def auc(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n"]) ->
             continue
         scores = probabilities[:, place]
         ranks = rankdata(scores)
-        # Share of the other class's rows that a row is ranked rightly against.
+        # Share of the other class's rows against which a row is ranked correctly.
         placements = np.empty(len(y))
         placements[positive] = (ranks[positive] - rankdata(scores[positive])) / n
         placements[~positive] = 1 - (ranks[~positive] - rankdata(scores[~positive])) / m
@@ -249,9 +243,7 @@ def auc(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n"]) ->
     return Score(float(np.mean(areas)), float(np.sqrt(np.square(np.mean(influences, axis=0)).sum())))
 
 
-def classification_scores(
-    probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n"], threshold: float | None = None
-) -> dict[str, Score]:
+def classification_scores(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n"]) -> dict[str, Score]:
     """Compute all `SCORES` of predicted probabilities.
 
     Parameters
@@ -260,8 +252,6 @@ def classification_scores(
         ``(n, k)``, which sum to 1.
     y : ndarray
         ``(n,)`` places of the true classes.
-    threshold : float or None
-        As in `predicted_classes`, for the accuracies.
 
     Returns
     -------
@@ -284,7 +274,7 @@ def classification_scores(
     if not len(y):
         raise ValueError("there is no row to score")
     n_classes = probabilities.shape[1]
-    right = (predicted_classes(probabilities, threshold) == y).astype(np.float64)
+    right = (predicted_classes(probabilities) == y).astype(np.float64)
     recalls = [right[y == place] for place in range(n_classes) if (y == place).any()]
     balanced = Score(
         float(np.mean([each.mean() for each in recalls])),

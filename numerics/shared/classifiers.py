@@ -32,8 +32,8 @@ def fit_classes(
     """Fit a candidate to classes.
 
     As `numerics.shared.regressors.fit`: one thread, scalers where the method depends on units and `standardize` is
-    ``model``. A logistic regression becomes a plain one in the units of the rows. Rows of one class give a model with
-    this class alone.
+    ``model``. A scaled logistic regression is returned as a plain one in the units of the rows. Rows of one class give
+    a model with this class alone.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def fit_classes(
     standardize, min_leaf, seed, group
         As in `numerics.shared.regressors.fit`.
     weight : {"none", "balanced"}
-        Weight of the rows: 1, or the same in all for each class, if the method has such weights.
+        Weights of the rows: all 1, or with the same total for each class, if the method takes weights.
 
     Raises
     ------

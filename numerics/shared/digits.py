@@ -7,7 +7,7 @@ from jaxtyping import Float64
 
 
 def rounded(values: Float64[np.ndarray, "n"], digits: int = 3) -> Float64[np.ndarray, "n"]:
-    """Return values with so many significant digits.
+    """Round values to `digits` significant digits.
 
     Examples
     --------

@@ -15,18 +15,6 @@ def squared_distances(
     They are sums of squared differences. The faster ``|x|^2 - 2 x c + |c|^2`` loses all digits where points are close
     to a center and far from 0, so that it would not tell which center is nearer.
 
-    Parameters
-    ----------
-    points : ndarray
-        ``(n, d)``.
-    centers : ndarray
-        ``(k, d)``.
-
-    Returns
-    -------
-    ndarray
-        ``(n, k)``.
-
     Examples
     --------
     >>> squared_distances(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [1.0, 0.0]]))

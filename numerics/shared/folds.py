@@ -14,7 +14,7 @@ Persons = Int64[np.ndarray, "n"] | None
 
 
 def draw_folds(n: int, rng: np.random.Generator, n_parts: int, person: Persons = None) -> list[Split]:
-    """Divide rows at random into parts, at most one a row or person; return for each all other rows, and the part.
+    """Divide rows, or persons, at random into `n_parts` parts or as many as there are; return (other rows, part) each.
 
     Examples
     --------
@@ -51,14 +51,14 @@ def draw_halves(n: int, rng: np.random.Generator, person: Persons = None) -> Spl
 def draw_kinds(
     person: Int64[np.ndarray, "n"], test: float, validation: float, rng: np.random.Generator
 ) -> UInt8[np.ndarray, "n"]:
-    """Draw which persons' rows are to fit (0), to choose by (1) and to test on (2).
+    """Draw each person's rows for training (0), validation (1) or test (2).
 
     Parameters
     ----------
     person : ndarray
         ``(n,)`` persons of the rows.
     test, validation : float
-        Share of the persons to test on, and of the others to choose by.
+        Share of the test persons among all, and of the validation persons among the others.
     rng : Generator
         Source of the draw.
 
@@ -96,7 +96,7 @@ def of_rows(person: Persons, rows: Int64[np.ndarray, "m"]) -> Persons:
 
 
 def rows_that_hold(n_persons: int, person: Persons) -> int:
-    """Return the smallest number such that any so many rows are of `n_persons` persons at least.
+    """Return the least m for which any m rows belong to `n_persons` persons or more.
 
     Examples
     --------

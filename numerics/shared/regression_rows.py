@@ -61,7 +61,7 @@ class RegressionRows:
         return persons_in(np.arange(len(self.y_test)), self.person_test)
 
     def hold_out(self, persons: Int64[np.ndarray, "persons"]) -> RegressionRows:
-        """Make test rows of the rows of some persons (`mask_of`).
+        """Move the rows of some persons (`mask_of`) to the test rows.
 
         Examples
         --------
@@ -76,7 +76,7 @@ class RegressionRows:
     def mask_of(self, persons: Int64[np.ndarray, "persons"]) -> Bool[np.ndarray, "n"]:
         """Return which training rows are those of some persons (some of `persons`).
 
-        A class that only they have stays with one of them: some row of every class is not among the rows.
+        If these persons have all rows of a class, one of them is left out: every class keeps a row outside the mask.
 
         Examples
         --------
@@ -93,7 +93,7 @@ class RegressionRows:
         return np.isin(owners, persons)
 
     def with_test(self, test: Bool[np.ndarray, "n"]) -> RegressionRows:
-        """Make test rows of some training rows; without any, the test rows stay as they are."""
+        """Move some training rows to the test rows, in place of those; without any, nothing changes."""
         if not test.any():
             return self
         return replace(

@@ -82,8 +82,8 @@ def fit(
 
     The fit uses one thread: the number of threads changes the rounding of sums, and so the model. A linear model,
     scaled or not, becomes one plain ``LinearRegression`` in the units of the rows. If the outcome is constant, as in a
-    single row, every method predicts this constant. If there are fewer rows than the method would have neighbors or
-    parts, it has as many as rows. If a forest cannot split so few rows, its trees predict the mean.
+    single row, every method predicts this constant. A method has at most as many neighbors, or parts of the rows, as
+    there are rows. If a forest cannot split so few rows, its trees predict the mean.
 
     Parameters
     ----------
@@ -92,9 +92,9 @@ def fit(
     candidate, standardize, min_leaf, seed
         As in `build`.
     group : int
-        Fewest neighboring values of a column that no threshold of a tree separates; 1: thresholds are free.
+        Size of the groups of neighboring values that no threshold of a tree divides; 1: any threshold.
     person : ndarray or None
-        ``(n,)`` persons of the rows, which a method that cross-validates its penalty leaves out as a whole.
+        ``(n,)`` persons of the rows; cross-validation of a penalty leaves out whole persons.
 
     Raises
     ------

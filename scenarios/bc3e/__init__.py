@@ -5,7 +5,7 @@ decision tree, a generalized logistic regression and a linear discriminant; the 
 target set. The classifiers give it class labels and single link and k-means cluster it. The paper's text leaves these
 choices open:
 
-- inputs are standardized with the mean and deviation of all instances, which takes no class;
+- inputs are standardized with the mean and deviation of all instances, which need no class;
 - the labeled set is a random share, drawn again until it has two instances or more of each class;
 - the tree is grown until its leaves are pure; the logistic regression is multinomial with an L2 penalty of weight 1
   and an intercept; the discriminant assumes one common covariance and does not shrink it;
@@ -64,7 +64,7 @@ _MAX_DRAWS = 1000
 
 @dataclass(frozen=True)
 class _World:
-    """The share of a scenario's data that is labeled by default, and its data set; without one they are synthetic."""
+    """The share of a scenario's data that is labeled by default, and its data set; empty: synthetic data."""
 
     labeled: float
     data_set: str = ""
@@ -113,7 +113,7 @@ def pooled(name: str, config: Config, seed: int) -> Ensemble:
     Raises
     ------
     ScenarioError
-        If the name or a setting is unknown or out of range, or the data cannot be had.
+        If the name or a setting is unknown or out of range, or the data are not available.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def _accuracy(labels: Shaped[np.ndarray, "n"], ensemble: Ensemble) -> float:
 
 @lru_cache(maxsize=1024)  # a world for each of the repetitions that a run may have
 def _build(name: str, share: float, clusterings: str, path: Path | None, seed: int) -> Ensemble:
-    """Train and cluster; cached, because a simulated site asks for its shard at every message."""
+    """Train and cluster; cached, because a simulated site loads its shard for every message."""
     from sklearn.preprocessing import StandardScaler
 
     inputs, classes = _WORLDS[name].load(path, np.random.default_rng([seed, _DATA]))
@@ -267,34 +267,27 @@ def _int_seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31 - 1))
 
 
-def _register(name: str, source: str, summary: str) -> Scenario:
-    return register(
+for _name, _source, _summary in (
+    ("bc3e-wine", "scikit-learn", "Wine, 10 % labeled: class probabilities from 3 classifiers and 6 clusterings"),
+    ("bc3e-halfmoon", "synthetic", "Two half moons, 2 % labeled: clusters follow the bend that few labels miss"),
+    ("bc3e-heart", "file heart.csv or OpenML", "Statlog Heart, 7 % labeled: 3 classifiers and 6 clusterings"),
+    (
+        "bc3e-german",
+        "file german.csv or OpenML",
+        "German Credit, 10 % labeled: clusters that do not follow the classes",
+    ),
+    ("bc3e-pima", "file pima.csv or OpenML", "Pima diabetes, 2 % labeled: clusters that do not follow the classes"),
+):
+    register(
         Scenario(
-            name=name,
+            name=_name,
             protocol="bc3e",
             sites=2,
             any_number=True,
-            source=source,
-            summary=summary,
-            shards=partial(shards, name),
-            baselines=partial(baselines, name),
-            data_set=_WORLDS[name].data_set,
+            source=_source,
+            summary=_summary,
+            shards=partial(shards, _name),
+            baselines=partial(baselines, _name),
+            data_set=_WORLDS[_name].data_set,
         )
     )
-
-
-WINE = _register(
-    "bc3e-wine", "scikit-learn", "Wine, 10 % labeled: class probabilities from 3 classifiers and 6 clusterings"
-)
-HALFMOON = _register(
-    "bc3e-halfmoon", "synthetic", "Two half moons, 2 % labeled: clusters follow the bend that few labels miss"
-)
-HEART = _register(
-    "bc3e-heart", "file heart.csv or OpenML", "Statlog Heart, 7 % labeled: 3 classifiers and 6 clusterings"
-)
-GERMAN = _register(
-    "bc3e-german", "file german.csv or OpenML", "German Credit, 10 % labeled: clusters that do not follow the classes"
-)
-PIMA = _register(
-    "bc3e-pima", "file pima.csv or OpenML", "Pima diabetes, 2 % labeled: clusters that do not follow the classes"
-)

@@ -10,9 +10,9 @@ from numerics.bc3e.ensemble import Ensemble, Labels, present
 from scenarios.registry import ScenarioError
 
 PRIVATE_SHARE = 0.6
-"""`split_arbitrary`: share of the instances of which one site holds every label."""
+"""`split_arbitrary`: share of the instances that have all labels at one site."""
 BY_MODEL_SHARE = 0.2
-"""`split_arbitrary`: share of the instances whose labels lie where their model lives."""
+"""`split_arbitrary`: share of the instances that have each label at the site of its model."""
 
 
 def split_rows(ensemble: Ensemble, n_sites: int, rng: np.random.Generator) -> list[Ensemble]:
@@ -78,11 +78,11 @@ def split_columns(ensemble: Ensemble, n_sites: int, rng: np.random.Generator) ->
 def split_arbitrary(ensemble: Ensemble, n_sites: int, rng: np.random.Generator) -> list[Ensemble]:
     """Split label by label: every (instance, model) label lies at one site, in a pattern that mixes all three splits.
 
-    Of the instances, drawn at random, `PRIVATE_SHARE` are private to one random site; `BY_MODEL_SHARE` have each label
-    at the site where its model lives (one random site a model); and of the rest each label lies at a random site of
-    its own. A site's ensemble holds the instances and the models of which it holds at least one label, and "none" (-1,
-    or a row of zeros if soft) where another site holds the label. An instance that nobody labeled is kept by one
-    random site, so that none is lost. Parameters and result are those of `split_rows`.
+    A share `PRIVATE_SHARE` of the instances, drawn at random, is private to one random site each. A share
+    `BY_MODEL_SHARE` has each label at the site of its model (one random site a model). The labels of the rest lie at
+    independent random sites. A site's ensemble holds the instances and the models of which it has at least one label,
+    and "none" (-1, or a row of zeros if soft) where another site has the label. An instance without any label lies at
+    one random site, so that none is lost. Parameters and result are those of `split_rows`.
 
     Raises
     ------

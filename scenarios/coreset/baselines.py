@@ -33,7 +33,7 @@ def pooled_costs(pooled: PooledRows, config: Config, seed: int) -> dict[str, flo
 
     Parameters
     ----------
-    pooled : Pooled
+    pooled : PooledRows
         The rows. Of more than `MOST_ROWS` there are no costs.
     config : Config
         Run configuration; used are `coreset.k`, `coreset.algorithm`, `coreset.balance`, `coreset.scale` and

@@ -83,7 +83,7 @@ class Selection:
 
     Attributes
     ----------
-    pooled : Pooled
+    pooled : PooledRows
         The rows of all sites.
     rows : ndarray
         ``(n,)`` ascending, each row's number in the data set.
@@ -122,7 +122,7 @@ def select(world: World, config: Config, seed: int) -> Selection:
     Raises
     ------
     ScenarioError
-        If the data cannot be had, a setting is out of range, or there are too few rows.
+        If the data are not available, a setting is out of range, or there are too few rows.
     """
     n_rows = int(number(config, "coreset.rows", 0, 0))
     balanced = str(config.get("coreset.balanced", ""))
@@ -148,7 +148,7 @@ def _select(
     if balanced == "yes" or (not balanced and len(names) == 2):
         _check_range(world.name, n_rows, len(names), len(names) * int(counts.min()))
         each = n_rows // len(names) or int(counts.min())
-        # Sorted by group, and within a group as shuffled: the first so many of each.
+        # Sorted by group, within a group as shuffled: the first `each` rows of every group.
         by_group = shuffled[np.argsort(group[shuffled], kind="stable")]
         first = np.cumsum(counts) - counts
         rows = np.sort(by_group[(first[:, np.newaxis] + np.arange(each)).ravel()])
@@ -233,7 +233,7 @@ def baselines(world: World, config: Config, seed: int) -> dict[str, float]:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 ROWS_SMALL = (1000, 2000, 3000, 4000)
-"""Figure 2: numbers of rows for which the paper clusters all rows as well."""
+"""Figure 2: numbers of rows for which the paper also clusters all rows."""
 K_SMALL = 4
 N_QUALITY, K_QUALITY = 1000, (2, 5, 10, 20, 40, 60)
 """Figure 4: number of rows, and numbers of clusters."""
@@ -257,8 +257,8 @@ def cells(world: World, config: Config) -> list[Cell]:
     - ``quality``: Figure 4, columns scaled and not. The coreset is the data: the sites send their rows. Published is
       the largest gain, of diabetes.
     - ``groups``: all rows of the file, any number of groups in their own proportions, clusters as fair as the data
-      and less fair (`coreset.balance`). All rows are assigned exactly: assigned by their points they would cost some
-      percent more, which is due to the coreset and no price of fairness.
+      and less fair (`coreset.balance`). All rows are assigned exactly. Assigned by their points they would cost some
+      percent more, which is due to the coreset, not to fairness.
     """
     datasets.locate(world.data_set, config)  # A missing file is an error before any site is asked.
     cell = partial(_cell, world, config)

@@ -31,7 +31,7 @@ class PlantedClusters:
     """Rows in fair clusters; a clustering that ignores the groups finds cheaper clusters.
 
     Row i has group ``i mod H`` and belongs to cluster ``floor(i / H) mod K``, so every cluster has the same number of
-    rows of every group (but for the last rows of all). Its position is the sum of three parts: of its cluster,
+    rows of every group (except for the last rows). Its position is the sum of three parts: of its cluster,
     ``N(0, 9)`` in the first half of the columns; of its group, ``N(0, 1)`` with mean 0 over the groups in the other
     half; and ``N(0, 1)`` noise in all columns. The part of a group is the same in all clusters: rows of different
     groups are joined most cheaply in a planted cluster, and rows of one group more cheaply across two near clusters.
@@ -71,7 +71,7 @@ class PlantedClusters:
         return _places(self)[0]
 
     def stream(self, block: int) -> tuple[Int64[np.ndarray, "b"], Float64[np.ndarray, "b d"]]:
-        """Return numbers and coordinates of the rows of one stream; other streams have no influence."""
+        """Return numbers and coordinates of the rows of one stream, whatever the other streams are."""
         row = np.arange(block * _STREAM_ROWS, min((block + 1) * _STREAM_ROWS, self.n_rows), dtype=np.int64)
         centers, shifts = _places(self)
         x = np.random.default_rng([self.seed, SYNTHETIC, BLOCK, block]).standard_normal((len(row), self.dimension))
@@ -113,20 +113,15 @@ def planted_of(config: Config, seed: int) -> PlantedClusters:
     Settings: `coreset.rows` (0: a million, rounded down to a multiple of the number of groups), `coreset.dimension`
     (0: 10), `coreset.groups` (0: 2) and `coreset.planted` (0: as many as `coreset.k`).
     """
-    groups = _setting(config, "coreset.groups", GROUPS, 1, 100)
-    rows = _setting(config, "coreset.rows", ROWS, groups, MOST)
+    groups = int(number(config, "coreset.groups", GROUPS, 1, 100))
+    rows = int(number(config, "coreset.rows", ROWS, groups, MOST))
     return PlantedClusters(
         n_rows=rows - rows % groups,
-        dimension=_setting(config, "coreset.dimension", DIMENSION, 2, 1000),
+        dimension=int(number(config, "coreset.dimension", DIMENSION, 2, 1000)),
         groups=groups,
-        planted=_setting(config, "coreset.planted", _k(config), 1, 10_000),
+        planted=int(number(config, "coreset.planted", _k(config), 1, 10_000)),
         seed=seed,
     )
-
-
-def _setting(config: Config, key: str, own: int, low: int, high: int) -> int:
-    """Return a number of the run configuration; 0: the scenario's own."""
-    return int(number({key: config.get(key) or own}, key, own, low, high))
 
 
 def _k(config: Config) -> int:
@@ -167,11 +162,11 @@ def _shard(planted: PlantedClusters, split: str, n_sites: int, site: int) -> Gro
 
 
 class _Order:
-    """An order of all rows, of which every site has a stretch.
+    """An order of all rows, which is cut into one stretch for each site.
 
     Parameters
     ----------
-    planted : Planted
+    planted : PlantedClusters
         The rows.
     split : str
         One of `scenarios.coreset.split.SPLITS`.
@@ -181,7 +176,7 @@ class _Order:
     Attributes
     ----------
     edges : ndarray
-        ``(n_sites + 1,)``, where they begin and end.
+        ``(n_sites + 1,)`` places in the order where the stretches begin and end.
     """
 
     def __init__(self, planted: PlantedClusters, split: str, n_sites: int) -> None:
@@ -219,8 +214,8 @@ class _Order:
 def baselines(config: Config, seed: int) -> dict[str, float]:
     """Return the cost of the planted clusters, and for 5000 rows or fewer the costs of `pooled_costs`.
 
-    ``cost_planted`` is in the units that `coreset.scale` sets, and missing where the run has another number of
-    clusters. The planted clusters are fair (`coreset.balance` 1), up to the rows that do not divide by their number.
+    ``cost_planted`` is in the units that `coreset.scale` sets, and missing if the run has another number of clusters.
+    The planted clusters are fair (`coreset.balance` 1), except for the last rows.
     """
     planted = planted_of(config, seed)
     costs = {}

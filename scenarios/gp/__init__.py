@@ -16,12 +16,12 @@ gp-cancer          not in the paper            malignant or benign, 400 rows, 5 
 =================  ==========================  ===========================================================
 
 Each is a table, whose rows differ in the rule of aggregation and the gate; rows with the same experts have the same
-shards. The rows of the data are drawn by seed, for the paper does not publish its own: expect agreement only within the
-spread of such draws. As in the paper, k-means splits the training rows into experts. The experts go to the sites in
+shards. The rows are drawn by seed, since the paper does not publish its draws: expect agreement only within the spread
+of such draws. As in the paper, k-means splits the training rows into experts. The experts go to the sites in
 turn. The fusion center holds the test rows (`Scenario.queries`).
 
-Not reproduced are Figure 8, which compares softmax with a sigmoid, and mini-batches with each other, in training the
-network (here it is softmax and all rows), and the paper's times.
+Not reproduced are the paper's times, and Figure 8, which compares softmax with a sigmoid, and mini-batches of different
+size, in training the network (here it is softmax and all rows).
 """
 
 from scenarios.gp import real_data, synthetic

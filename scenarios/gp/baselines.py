@@ -13,20 +13,20 @@ from scenarios.gp.common import PooledRows
 MOST_ROWS = 8000
 """There is no baseline for more rows: the covariance would take more than half a gigabyte."""
 ROWS_FIT = 3100
-"""Up to so many rows, the hyperparameters are fitted to all of them."""
+"""Most rows for which the hyperparameters are fitted to all of them."""
 ROWS_DRAWN = 2000
-"""For more rows, the hyperparameters are fitted to so many, drawn at random."""
+"""Number of rows, drawn at random, to which the hyperparameters are fitted otherwise."""
 
 
 @lru_cache(maxsize=256)  # each keeps its world, which is in use anyway; the rows of a table share them
 def full_process(pooled: PooledRows, kernel: str) -> tuple[tuple[str, float], ...]:
-    """Return the errors on the test rows of one Gaussian process, its hyperparameters by maximum likelihood.
+    """Return the errors on the test rows of one Gaussian process with maximum likelihood hyperparameters.
 
     The experts approximate this process (Jalali and Kasneci 2022, section II-A).
 
     Parameters
     ----------
-    pooled : Pooled
+    pooled : PooledRows
         A world. For more than `MOST_ROWS` training rows the result is empty.
     kernel : str
         As `gp.kernel`.

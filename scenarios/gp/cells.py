@@ -18,7 +18,7 @@ GATES = ("knn", "dnn", "gaussian", "ggm")
 RULES = ("npae", "poe", "gpoe", "bcm", "rbcm", "grbcm")
 
 _DATA_KEYS = ("gp.rows", "gp.split", "gp.kernel")
-"""With another value of one of these, the row is not the paper's."""
+"""Keys with which a row is the paper's only if they have their default."""
 
 
 class _Score(NamedTuple):
@@ -69,7 +69,7 @@ _TABLE_5 = {
     ("npae", "knn"): (-1.5209, -0.8563, -2.3851, -0.7348, -2.8005, -0.1913),
     ("npae", "dnn"): (-1.5208, -0.8569, -2.3823, -0.7349, -2.8023, -0.1926),
 }
-"""Table V, MSLL of the same."""
+"""Table V, MSLL by rule and gate on `REAL_WORLD`."""
 EXPERTS = {"airfoil": 5, "parkinsons": 10, "pole": 10, "protein": 70, "sarcos": 72, "song": 80}
 """M by data set (section V-B)."""
 SHARE = {name: "0.2" if name == "song" else "0.5" for name in REAL_WORLD}
@@ -173,9 +173,9 @@ def _row(
     published: _Score | None = None,
     varied: tuple[str, ...] = (),
 ) -> Cell:
-    """Return a row with M = `parts` and, but for gate "all", K = `experts`; `varied`: keys that no user can set.
+    """Return a row with M = `parts` and, unless the gate is "all", K = `experts`; no user can set the keys in `varied`.
 
-    The paper's experts answer about a point alone.
+    The paper's experts answer about one point only (`gp.answers` 1).
     """
     own: dict[str, Any] = {"gp.parts": parts, "gp.answers": 1} | ({"gp.experts": experts} if gate != "all" else {})
     row = settings(aggregation=rule, gate=gate) | {key: value for key, value in own.items() if key in varied}

@@ -41,8 +41,8 @@ class World:
     stream : int
         Number of its random stream, different from those of other worlds.
     n_train, n_test : int
-        The paper's numbers of training rows and test rows. Where the data do not say which are which, they are drawn
-        by seed, in this proportion if the file has another length.
+        The paper's numbers of training rows and test rows. If the data do not mark them, they are drawn by seed, in
+        this proportion if the file has another length.
     classes : tuple of str
         Classes whose places the outcomes are; none: the outcomes are amounts.
     """
@@ -67,8 +67,8 @@ def draw(world: World, config: Config, seed: int) -> PooledRows:
     Raises
     ------
     ScenarioError
-        If the data cannot be had, there are too few rows, or the outcome is constant in the training rows or in the
-        test rows.
+        If the data are not available, there are too few rows, or the outcome is constant in the training rows or in
+        the test rows.
     """
     path = datasets.locate(world.data_set, config)
     return _draw(world, path, rows_of(world.name, config, 0, world.n_train), seed)

@@ -50,7 +50,7 @@ def deal(pooled: PooledRows, n_parts: int, split: str, n_sites: int) -> tuple[Me
 def _measurements(
     x: Float64[np.ndarray, "n d"], y: Float64[np.ndarray, "n"], pooled: PooledRows, part: Int64[np.ndarray, "n"]
 ) -> Measurements:
-    """Return a site's rows; of classes with the list of those that it has."""
+    """Return a site's rows; if the outputs are classes, with the list of the site's classes."""
     if not pooled.classes:
         return Measurements(x, y, pooled.features, part)
     own, places = np.unique(y.astype(np.int64), return_inverse=True)
@@ -64,11 +64,11 @@ def add(*, name: str, draw: Draw, n_parts: int, sites: int, **world: Any) -> Sce
     Parameters
     ----------
     name : str
-        Of the scenario.
+        Name of the scenario.
     draw : Callable
         Returns the pooled world.
     n_parts : int
-        M, its number of experts where `gp.parts` is 0.
+        M, its number of experts if `gp.parts` is 0.
     sites : int
         Number of sites by default. Fewer sites than experts have several experts each.
     **world

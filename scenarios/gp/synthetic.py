@@ -20,7 +20,7 @@ TRAINING, TEST = (0.0, 1.0), (-0.2, 1.2)
 
 
 def curve(x: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
-    """Return the curve of Jalali and Kasneci (2022), eq. 9, without noise; it is of Liu et al. (2018)."""
+    """Return the curve of Jalali and Kasneci (2022), eq. 9, without noise; it is due to Liu et al. (2018)."""
     return np.asarray(5 * x**2 * np.sin(12 * x) + (x**3 - 0.5) * np.sin(3 * x - 0.5) + 4 * np.cos(2 * x))
 
 

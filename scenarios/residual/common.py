@@ -1,4 +1,4 @@
-"""Split of columns over sites, cells, baselines, for all scenarios of attribute-distributed regression."""
+"""Split of columns over sites, cells and baselines of all scenarios of attribute-distributed regression."""
 
 from __future__ import annotations
 
@@ -160,8 +160,8 @@ def pooled_errors(world: World, min_leaf: int, seed: int) -> tuple[tuple[str, fl
     mse_pooled       .022        .004        .016        .026            .041                 .074      .104
     ===============  ==========  ==========  ==========  ==============  ===================  ========  ============
 
-    Their advantage over the distributed algorithms is interaction between columns of different sites, which no sum of
-    functions of one site's columns each can model.
+    Their advantage over the distributed algorithms is interaction between columns of different sites, which a sum of
+    functions of one site's columns each cannot model.
     """
     # A site looks for its shard in this package, and needs no learner for that.
     from sklearn.ensemble import HistGradientBoostingRegressor

@@ -34,10 +34,10 @@ def theorem2(config: Config, seed: int) -> World:
 
     The contraction is the ratio of the mean squares of two consecutive steps of one agent. A step is the difference of
     an agent's functions before and after its turn; from its second turn on T maps one step to the next. The cells have
-    as many iterations as reduce a step's mean square to 1e-8: then He_2, which contracts by rho^8, is negligible, and
-    rounding still is.
+    as many iterations as reduce a step's mean square to 1e-8: then He_2, which contracts by rho^8, is negligible, as is
+    rounding.
 
-    The theorem is about expectations, from which averages over so many independent draws would differ by 3 % or more.
+    The theorem is about expectations, from which averages over as many independent draws would differ by 3 % or more.
     The rows are therefore a Fibonacci lattice in the unit square, shifted by a random amount and mapped to normal
     quantiles. All rho share the quantiles; there are no test rows.
 

@@ -14,7 +14,7 @@ SIMULATION1, SIMULATION2, FAIRNESS, GRID, CT = range(5)
 settings = partial(settings_of, "sec")
 
 PAPER = settings(selection="half-half", reference="fitted", weights="rows")
-"""What all tables of the paper have: methods chosen by (2), errors on the rows of the fit, and the weights of (5)."""
+"""Settings of all tables of the paper: selection by eq. (2), errors on the rows of the fit, weights of eq. (5)."""
 
 
 def add(**world: Any) -> Scenario:

@@ -29,7 +29,7 @@ def grid(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
     """Split Electrical Grid Stability over 50 learners, of whom `sec.attacked` report ``-y`` instead of y.
 
     Section VI-B: of the 10,000 rows a random 8,000 go to the learners, 160 to each. The other 2,000 are the test rows
-    of the last learner, the only one who is known to be intact: the errors of a run are its errors, and its metrics
+    of the last learner, the only one known to be intact: the errors of a run are its errors, and its metrics
     ``mse_all``, ``mse_alone``, ``mse_cluster`` and ``mse_oracle`` are the four options of Figure 4. The attacked
     learners are drawn among the other 49.
 
@@ -153,7 +153,7 @@ def _scans(path: Path | None) -> tuple[RegressionRows, ...]:
             f" {_LEAST_SLICES}, half to assign a newcomer and half to measure its error"
         )
     x, y = data.x, data.outcome
-    if np.any(np.diff(scans) < 0):  # as a rule the slices of a scan are contiguous, and 165 MB need no copy
+    if np.any(np.diff(scans) < 0):  # usually the slices of a scan are contiguous, and 165 MB need no copy
         by_scan = np.argsort(scans, kind="stable")
         x, y, first = x[by_scan], y[by_scan], np.cumsum(counts) - counts
     frozen(x, y)

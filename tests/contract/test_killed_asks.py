@@ -47,7 +47,7 @@ def columns(folder: Path) -> Run:
         shared = {"case": range(30), f"class_{name}": models[f"{name}_a"], f"cluster_{name}": models[f"{name}_b"]}
         folder.mkdir(parents=True, exist_ok=True)
         pd.DataFrame(shared).to_csv(folder / f"{name}.csv", index=False)
-        nodes.append({"site": name, "data": str(folder / f"{name}.csv"), "id": "case"})
+        nodes.append({"site": name, "data": str(folder / f"{name}.csv"), "id": "case", "allow-shared-instances": True})
     settings = config(folder, protocol="bc3e", bc3e__distribution="column", bc3e__max_rounds=2, bc3e__sweeps=2)
     return Run(settings, nodes)
 

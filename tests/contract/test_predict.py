@@ -240,7 +240,10 @@ def test_between_real_sites_each_finds_its_tables_of_that_run(tmp_path: Path) ->
     """Also after another run has written its own."""
     folder = write_shares(tmp_path / "then", "column")
     nodes = [
-        {"site": site, "data": str(folder / f"{site}.csv"), "id": "patient", "site-output-dir": str(tmp_path / site)}
+        {
+            **{"site": site, "data": str(folder / f"{site}.csv"), "id": "patient", "allow-shared-instances": True},
+            "site-output-dir": str(tmp_path / site),
+        }
         for site in HELD["column"]
     ]
     learn = {"protocol": "bc3e", "bc3e.distribution": "column", "bc3e.max-rounds": 2, "bc3e.reliability": "none"}

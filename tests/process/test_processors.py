@@ -60,7 +60,9 @@ def bc3e(folder: Path, distribution: str, **changes: Any) -> Federation:
         name = f"site-{place}"
         frame.to_csv(folder / f"{name}.csv", index=False)
         file, home = str(folder / f"{name}.csv"), str(folder / "home" / name)
-        nodes.append({"site": name, "data": file, "id": "case", "site-output-dir": home})
+        nodes.append(
+            {"site": name, "data": file, "id": "case", "site-output-dir": home, "allow-shared-instances": True}
+        )
     settings = {"protocol": "bc3e", "bc3e__distribution": distribution, "bc3e__max_rounds": 3, **changes}
     return config(folder, **settings), nodes
 

@@ -38,8 +38,8 @@ def site(tmp_path: Path) -> RealSite:
 def real_site(tmp_path: Path, **node: Any) -> RealSite:
     labels = np.random.default_rng(0).integers(0, 3, (N, 3))
     np.savetxt(tmp_path / "own.csv", labels, "%d", ",", header="class_a,class_b,cluster_x", comments="")
-    about = {"site": "a", "data": str(tmp_path / "own.csv"), "site-output-dir": str(tmp_path / "home"), **node}
-    return RealSite(about, config(tmp_path, protocol="bc3e"))
+    about = {"site": "a", "data": str(tmp_path / "own.csv"), "site-output-dir": str(tmp_path / "home")}
+    return RealSite({**about, "allow-shared-instances": True, **node}, config(tmp_path, protocol="bc3e"))
 
 
 def setup(shared: Sequence[int]) -> Setup:
@@ -104,7 +104,9 @@ def test_an_honest_run_keeps_to_one_setup_in_all_repetitions(tmp_path: Path) -> 
         columns = f"case,class_{name},cluster_{name}"
         np.savetxt(path, np.column_stack([case, labels]), "%d", ",", header=columns, comments="")
         home = str(tmp_path / "homes" / name)
-        nodes.append({"site": name, "data": str(path), "id": "case", "site-output-dir": home})
+        nodes.append(
+            {"site": name, "data": str(path), "id": "case", "site-output-dir": home, "allow-shared-instances": True}
+        )
     changes: dict[str, Any] = {"bc3e__distribution": "arbitrary", "bc3e__max_rounds": 2, "repetitions": 3}
     path, _ = run_with_grid(config(tmp_path, protocol="bc3e", **changes), nodes)
     assert load(path)[0].missing == {}
@@ -150,6 +152,23 @@ def test_steps_of_a_fit_only_rise_each_with_one_set_of_parameters(site: RealSite
     site.restart()
     assert site.fault(6, E_STEP) == Fault.MALFORMED_ASK
     assert site.fault(7, replace(E_STEP, step=3)) == 0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"weights": np.full(2, 1e308)},
+        {"weights": np.array([1.0, -1e16])},
+        {"beta": (np.full((3, 3), -1.0),)},
+        {"smoothing": 1e19},
+        {"smoothing": -1.0},
+    ],
+    ids=str,
+)
+def test_parameters_whose_sums_leave_the_grid_are_refused(site: RealSite, wrong: dict[str, Any]) -> None:
+    assert site.fault(1, E_STEP, replace(E_STEP, step=1)) == 0
+    assert site.fault(2, replace(E_STEP, step=2, **wrong)) == Fault.MALFORMED_ASK
 
 
 @pytest.mark.parametrize(("node", "most"), [({}, MOST_STEPS), ({"max-steps": 7}, 7)])

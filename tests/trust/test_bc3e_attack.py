@@ -52,6 +52,17 @@ def test_without_protection_all_rare_combinations_come_out(data: Path, monkeypat
         assert 0 < protected.n_true < outcome.n_true
 
 
+@pytest.mark.parametrize("withheld", [1, 5])
+def test_single_instances_come_out_where_the_site_shares_them_only(data: Path, withheld: int) -> None:
+    """Whatever the fusion center says of other sites: then all do, and `min-combination` withholds none."""
+    (outcome,) = play("bc3e", data, settings={"min-combination": withheld}, only="shared")
+    assert outcome.n_claims == 0, outcome.lines
+    consent = {"min-combination": withheld, "allow-shared-instances": True}
+    (outcome,) = play("bc3e", data, settings=consent, only="shared")
+    counts = np.unique(bc3e.true_rows(_shard(data)), axis=0, return_counts=True)[1]
+    assert outcome.n_true == (counts < 5).sum(), outcome.lines
+
+
 @pytest.mark.parametrize("step", [1, results.FEWEST_APART])
 def test_right_decisions_of_many_runs_tell_no_known_class(
     data: Path, monkeypatch: pytest.MonkeyPatch, step: int

@@ -104,7 +104,7 @@ TARGET, NAMED = {"target": "owed", "features": "age dose rate"}, {"id": "case"}
 GROUPED = {"sensitive": "sex", "features": "age dose rate", **NAMED}
 SEC: dict[str, Any] = {"sec__holdout": 0.0}  # row 7 is learned from
 BC3E: dict[str, Any] = {"bc3e__max_rounds": 2, "bc3e__sweeps": 2}
-LABELED = {**NAMED, "truth": "diagnosis"}
+LABELED = {**NAMED, "truth": "diagnosis", "allow-shared-instances": True}
 
 CASES: dict[str, Case] = {
     "bc3e-row": Case("bc3e", BC3E, LABELED),

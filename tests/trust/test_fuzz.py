@@ -258,6 +258,7 @@ def _bc3e(tmp_path: Path, distribution: str) -> tuple[dict[str, Any], list[dict[
         header = f"case,class_{site},class_{site}b,cluster_{site},cluster_{site}b"
         np.savetxt(tmp_path / f"lab-{site}.csv", table, "%d", ",", header=header, comments="")
         nodes.append({"site": f"lab-{site}", "data": str(tmp_path / f"lab-{site}.csv"), "id": "case"})
+        nodes[-1]["allow-shared-instances"] = True
     cut = {"bc3e__max_rounds": 2, "bc3e__sweeps": 2}
     return config(tmp_path, protocol="bc3e", bc3e__distribution=distribution, **cut), nodes
 

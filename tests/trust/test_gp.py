@@ -304,6 +304,15 @@ def test_the_rows_left_out_for_an_outlier_are_min_rows(tmp_path: Path) -> None:
     assert ask(site_of(clean), survey).left_out == 0
 
 
+def test_a_site_that_splits_its_rows_leaves_no_outlier_out_of_an_expert(tmp_path: Path) -> None:
+    frame = soundings(90)
+    frame.loc[3, TARGET] = 1e4
+    site = site_of(write_files(tmp_path / "files", {SITES[0]: frame}).parent)
+    counts = [ask(site, Survey(60, "se", fit=False, robust=robust)).counts.tolist() for robust in (False, True)]
+    assert counts[0] == counts[1]
+    assert len(counts[0]) > 1
+
+
 def test_a_small_site_with_an_outlier_takes_part_with_all_rows(tmp_path: Path) -> None:
     frame = soundings().iloc[:15].copy()
     frame.loc[frame.index[3], TARGET] = 1e6

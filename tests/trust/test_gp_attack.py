@@ -73,6 +73,12 @@ def test_short_lengths_in_one_column_tell_no_row(path: Path, monkeypatch: pytest
     assert each.n_claims == 0 if protected else each.groups_out > 0, each.lines
 
 
+def test_splits_of_several_runs_tell_no_row(path: Path) -> None:
+    """The experts of two runs differ by whole experts, not by the row where one split cuts later than the other."""
+    (each,) = play("gp", path, None, {"target": "y"}, most_runs=9, only="splits")
+    assert (each.n_claims, each.notes) == (0, ["different experts: 5"]), each.lines
+
+
 @pytest.mark.parametrize("protected", [True, False])
 def test_an_output_that_lies_far_off_is_not_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protected: bool

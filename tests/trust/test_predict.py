@@ -36,8 +36,11 @@ def real_site(tmp_path: Path, columns: str = "class_a,cluster_x,cluster_y", **no
     np.savetxt(tmp_path / "own.csv", labels, "%d", ",", header=columns, comments="")
     (tmp_path / "home" / "models").mkdir(parents=True, exist_ok=True)
     write_arrays(tmp_path / "home" / "models" / "then.npz", {"cluster_y": OWN})
-    about = {"site": "a", "data": str(tmp_path / "own.csv"), "site-output-dir": str(tmp_path / "home"), **node}
-    return RealSite(about, config(tmp_path, scenario="predict", **{"from": "results/then"}))
+    about = {"site": "a", "data": str(tmp_path / "own.csv"), "site-output-dir": str(tmp_path / "home")}
+    return RealSite(
+        {**about, "allow-shared-instances": True, **node},
+        config(tmp_path, scenario="predict", **{"from": "results/then"}),
+    )
 
 
 def test_a_site_answers_for_one_set_of_parameters(site: RealSite) -> None:

@@ -131,7 +131,7 @@ def _generate_columns(
 ) -> _Pairs | None:
     """Compute the flow by column generation; return None if costs at this scale are too large for the solver."""
     blue_label, red_label = np.zeros(len(blue), np.int64), np.zeros(len(red), np.int64)
-    nearest = _cheapest_arcs(blue, red, blue_label, red_label, scale, np.iinfo(np.int64).max, NEIGHBORS)
+    nearest = _cheapest_arcs(blue, red, blue_label, red_label, scale, np.iinfo(np.int64).max)
     arcs = np.union1d(_staircase(blue, supply, red, demand), nearest)
     while True:
         tails, heads = np.divmod(arcs, len(red))
@@ -141,7 +141,7 @@ def _generate_columns(
             return None
         used = flow > 0
         _relax(tails, heads, costs, used, blue_label, red_label)
-        joining = _cheapest_arcs(blue, red, blue_label, red_label, scale, 0, NEIGHBORS)
+        joining = _cheapest_arcs(blue, red, blue_label, red_label, scale, 0)
         if not len(joining):
             return tails[used], heads[used], flow[used]
         arcs = np.union1d(arcs, joining)
@@ -239,18 +239,17 @@ def _cheapest_arcs(
     red_label: Int64[np.ndarray, "r"],
     scale: float,
     below: int,
-    width: int,
 ) -> Int64[np.ndarray, "a"]:
-    """Return the `width` arcs of least reduced cost of every point, if it is less than `below`; arcs may repeat."""
+    """Return the `NEIGHBORS` arcs of least reduced cost below `below` of every point; arcs may repeat."""
     b, r = len(blue), len(red)
-    best = np.full((b + r, width), below, np.int64)
-    arcs = np.full((b + r, width), -1, np.int64)
+    best = np.full((b + r, NEIGHBORS), below, np.int64)
+    arcs = np.full((b + r, NEIGHBORS), -1, np.int64)
     for i in range(b):
         for j in range(r):
             reduced = blue_label[i] - red_label[j] + _cost(blue[i], red[j], scale)
             for node in (i, b + j):
                 if reduced < best[node, -1]:
-                    place = width - 1
+                    place = NEIGHBORS - 1
                     while place > 0 and reduced < best[node, place - 1]:
                         best[node, place] = best[node, place - 1]
                         arcs[node, place] = arcs[node, place - 1]

@@ -29,9 +29,8 @@ class PriceResponse:
         in point p. At temperature 0 it is 0, and the masses are those of the best centers.
     sums : ndarray
         ``(k, d)`` sum ``sum_p w_p q_p x_p`` of the points' coordinates at each center; d is 0 if they were not given.
-    value : float
-        Sum with the smoothed minimum, which is not larger than `exact`. Its derivatives by the prices are `masses` and
-        ``-curvature``. NaN if it is not known: no search needs it.
+
+    `masses` and ``-curvature`` are the derivatives, by the prices, of the sum with the smoothed minimum.
 
     Examples
     --------
@@ -44,7 +43,6 @@ class PriceResponse:
     masses: Float64[np.ndarray, "H k"]
     curvature: Float64[np.ndarray, "H k k"]
     sums: Float64[np.ndarray, "k d"]
-    value: float = np.nan
 
     def __add__(self, other: PriceResponse) -> PriceResponse:
         return PriceResponse(
@@ -52,7 +50,6 @@ class PriceResponse:
             self.masses + other.masses,
             self.curvature + other.curvature,
             self.sums + other.sums,
-            self.value + other.value,
         )
 
 
@@ -95,7 +92,7 @@ def price_points(
     """
     H, k = shift.shape
     rows = max(1, _CHUNK // k)
-    exact = value = 0.0
+    exact = 0.0
     masses, curvature = np.zeros((H, k)), np.zeros((H, k, k))
     x = np.zeros((len(squared), 0)) if x is None else x
     sums = np.zeros((k, x.shape[1]))
@@ -106,18 +103,18 @@ def price_points(
             z, w = squared[part] + shift[group], weights[part].astype(np.float64)
             if temperature > 0:
                 T = _temperatures(squared[part], temperature)
-                exact_part, value_part, shares = _smooth(z, w, T)
+                exact_part, shares = _smooth(z, w, T)
                 curvature[group] += np.diag((w / T) @ shares) - (shares * (w / T)[:, None]).T @ shares
             else:
                 shares = np.zeros((len(z), k))
                 nearest = z.argmin(axis=1)
                 shares[np.arange(len(z)), nearest] = 1.0
-                exact_part = value_part = float(w @ z[np.arange(len(z)), nearest])
-            exact, value = exact + exact_part, value + value_part
+                exact_part = float(w @ z[np.arange(len(z)), nearest])
+            exact += exact_part
             masses[group] += w @ shares
             if x.shape[1]:
                 sums += shares.T @ (w[:, None] * x[part])
-    return PriceResponse(exact, masses, curvature, sums, value)
+    return PriceResponse(exact, masses, curvature, sums)
 
 
 def soft_shares(
@@ -130,7 +127,7 @@ def soft_shares(
     >>> soft_shares(np.array([[1.0, 1.0]]), np.array([0]), np.zeros((1, 2)), 0.1).tolist()
     [[0.5, 0.5]]
     """
-    return _smooth(squared + shift[groups], np.ones(len(squared)), _temperatures(squared, temperature))[2]
+    return _smooth(squared + shift[groups], np.ones(len(squared)), _temperatures(squared, temperature))[1]
 
 
 def _temperatures(squared: Float64[np.ndarray, "n k"], temperature: float) -> Float64[np.ndarray, "n"]:
@@ -142,13 +139,11 @@ def _temperatures(squared: Float64[np.ndarray, "n k"], temperature: float) -> Fl
 
 def _smooth(
     z: Float64[np.ndarray, "n k"], weights: Float64[np.ndarray, "n"], T: Float64[np.ndarray, "n"]
-) -> tuple[float, float, Float64[np.ndarray, "n k"]]:
-    """Compute both sums of points of one group from their distances plus prices, and overwrite these by the shares."""
+) -> tuple[float, Float64[np.ndarray, "n k"]]:
+    """Compute the sum of smallest distances plus prices, and overwrite these by the shares of the centers."""
     least = z.min(axis=1)
     z -= least[:, None]
     z /= -T[:, None]
     q = np.exp(z, out=z)
-    norm = q.sum(axis=1)
-    q /= norm[:, None]
-    exact = float(weights @ least)
-    return exact, exact - float((weights * T) @ np.log(norm)), q
+    q /= q.sum(axis=1)[:, None]
+    return float(weights @ least), q

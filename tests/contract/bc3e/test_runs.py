@@ -286,7 +286,7 @@ def single_models(folder: Path, n: int) -> list[dict[str, Value]]:
         pd.DataFrame({"case": [f"case-{i}" for i in range(40)], column: label}).to_csv(
             folder / f"{place}.csv", index=False
         )
-    return [{"data": str(folder / f"{place}.csv"), "id": "case"} for place in range(n)]
+    return [{"data": str(folder / f"{place}.csv"), "id": "case", "allow-shared-instances": True} for place in range(n)]
 
 
 def test_site_keys_in_a_run_configuration_mean_nothing(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def write_clusterings(folder: Path) -> None:
     for name in ("north", "south"):
         group = rng.integers(0, 2, 30)
         noisy = {f"cluster_{letter}": np.where(rng.random(30) < 0.1, 1 - group, group) for letter in "abc"}
-        pd.DataFrame(noisy).to_csv(folder / f"{name}.csv", index=False)
+        pd.DataFrame({**noisy, "kind": group}).to_csv(folder / f"{name}.csv", index=False)
 
 
 def test_clusterings_alone_start_from_random_tables(tmp_path: Path) -> None:
@@ -343,8 +343,10 @@ def test_clusterings_alone_start_from_random_tables(tmp_path: Path) -> None:
     own = {"protocol": "bc3e", "data": str(tmp_path / "data"), "bc3e__max_rounds": 30}
     with pytest.raises(DataError, match=r"no site has a column of class labels .*bc3e\.classes"):
         run(config(tmp_path, **own), 2)
-    report, arrays = load(run(config(tmp_path, bc3e__classes=2, **own), 2))
+    report, arrays = load(run(config(tmp_path, bc3e__classes=2, truth="kind", **own), 2))
     assert report.ledger["by_payload"]["bc3e.EStep"]["messages"] >= 2 * 10
+    assert not any(name.startswith("accuracy") for name in report.metrics), "nobody knows which class is which"
+    assert "classes have no names" in str(report.notes)
     assert np.abs(arrays["beta_0"][0] - arrays["beta_0"][1]).max() > 0.5
 
 
@@ -395,6 +397,7 @@ def column_sites(folder: Path, truth: str) -> list[dict[str, Any]]:
         noisy = np.where(rng.random(40) < 0.2, 1 - classes, classes)
         frame = pd.DataFrame({"id": np.arange(40), f"class_{name}": noisy, f"cluster_{name}": (classes + noisy) % 3})
         node = {"site": name, "data": str(folder / f"{name}.csv"), "id": "id", "site-output-dir": str(folder / name)}
+        node["allow-shared-instances"] = True
         if name == truth:
             frame["y"], node["truth"] = classes, "y"
         frame.to_csv(folder / f"{name}.csv", index=False)

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import Float64, Int64
 from scipy.optimize import linear_sum_assignment, linprog
+from scipy.special import logsumexp
 
 from numerics.coreset.fairness.assignment import Assignment, fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.dual import Pricing, duals_of, prices_from, prices_of
 from numerics.coreset.fairness.flow import balanced_flow, capacitated_flow
-from numerics.coreset.fairness.price_response import PriceResponse, price_points
+from numerics.coreset.fairness.price_response import PriceResponse, _temperatures, price_points
 from numerics.coreset.fairness.rounding import corrected, corrections_by_site, whole_rows, whole_targets
 from tests.support import reference_coreset as reference
 from tests.support.examples import examples
@@ -307,8 +308,14 @@ def test_any_multipliers_bound_the_cost_from_below(seed: int, alpha: float) -> N
     duals = rng.exponential(size=(2, 3, 4)) * (rng.random((2, 3, 4)) < 0.3)
     below = price_points(squared, points[1], points[2], prices_from(duals, bounds), 0.0)
     assert below.exact <= found.cost * (1 + 1e-9)
-    smoothed = price_points(squared, points[1], points[2], prices_from(duals, bounds), 0.1)
-    assert smoothed.value <= smoothed.exact == pytest.approx(below.exact)
+    assert price_points(squared, points[1], points[2], prices_from(duals, bounds), 0.1).exact == pytest.approx(
+        below.exact
+    )
+
+
+def smoothed_dual(squared: np.ndarray, weights: np.ndarray, priced: np.ndarray, temperature: float) -> float:
+    T = _temperatures(squared, temperature)
+    return float(weights @ (-T * logsumexp(-priced / T[:, np.newaxis], axis=1)))
 
 
 def test_gradient_and_curvature_of_the_smoothed_dual() -> None:
@@ -321,7 +328,8 @@ def test_gradient_and_curvature_of_the_smoothed_dual() -> None:
         ahead[h, c] += step
         behind[h, c] -= step
         up, down = (price_points(squared, weights, groups, s, 0.3) for s in (ahead, behind))
-        assert (up.value - down.value) / (2 * step) == pytest.approx(here.masses[h, c], rel=1e-6, abs=1e-6)
+        high, low = (smoothed_dual(squared, weights, squared + s[groups], 0.3) for s in (ahead, behind))
+        assert (high - low) / (2 * step) == pytest.approx(here.masses[h, c], rel=1e-6, abs=1e-6)
         bent = (up.masses - down.masses) / (2 * step)
         np.testing.assert_allclose(bent[h], -here.curvature[h, c], rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(bent[1 - h], 0, atol=1e-9)
@@ -334,7 +342,7 @@ def test_sites_sums_add_up_to_those_of_all_points(temperature: float) -> None:
     shift = np.random.default_rng(1).normal(size=(3, 4))
     parts = [price_points(squared[i::3], weights[i::3], groups[i::3], shift, temperature) for i in range(3)]
     together, whole = parts[0] + parts[1] + parts[2], price_points(squared, weights, groups, shift, temperature)
-    for field in ("exact", "value", "masses", "curvature"):
+    for field in ("exact", "masses", "curvature"):
         np.testing.assert_allclose(getattr(together, field), getattr(whole, field), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(whole.masses.sum(axis=1), np.bincount(groups, weights))
 
@@ -375,10 +383,19 @@ def test_prices_of_one_center_and_of_points_at_their_centers_are_found() -> None
         assert np.isfinite(prices_of(squared, weights, groups, bounds)).all()
 
 
+@pytest.mark.parametrize("unit", [1e-18, 1.0, 1e18])
+def test_prices_are_found_in_any_unit(unit: float) -> None:
+    """A column of 1e9 without a scale has squared distances of 1e18."""
+    x, weights, groups, centers = case(14, 60, 2, 4)
+    squared, bounds = unit * reference.squares(x, centers), Bounds.of(shares(weights, groups), 1.0)
+    bound = price_points(squared, weights, groups, prices_of(squared, weights, groups, bounds), 0.0).exact
+    assert bound >= 0.995 * fair_assignment(squared, weights, groups, bounds, whole=False).cost
+
+
 def test_nothing_priced_is_nothing() -> None:
     none = price_points(np.zeros((0, 3)), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((2, 3)), 0.1)
     assert isinstance(none, PriceResponse)
-    assert none.exact == none.value == none.masses.sum() == none.curvature.sum() == 0
+    assert none.exact == none.masses.sum() == none.curvature.sum() == 0
 
 
 # -- given numbers ----------------------------------------------------------------------------------------------------

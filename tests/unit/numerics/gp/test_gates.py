@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -126,15 +127,21 @@ def test_every_expert_needs_a_row(part: list[int]) -> None:
 
 @examples(25)
 @given(st.integers(0, 99), st.integers(1, 120), st.integers(1, 60), st.sampled_from(["drawn", "grid", "equal"]))
-def test_a_split_has_as_few_experts_as_can_be_and_none_is_small(seed: int, n: int, most: int, kind: str) -> None:
+def test_no_expert_of_a_split_is_large_or_very_small(seed: int, n: int, most: int, kind: str) -> None:
     rng = np.random.default_rng(seed)
     x = {"drawn": rng.normal(size=(n, 2)), "grid": rng.integers(0, 3, (n, 2)) * 1.0, "equal": np.ones((n, 2))}[kind]
     part = split(x, most, np.random.default_rng(seed))
     counts = np.bincount(part)
-    assert len(counts) == -(-n // most)
     assert counts.max() <= most
-    assert counts.min() >= max(1, n // (2 * len(counts)))
+    assert counts.min() >= min(n, max(1, (most + 1) // 4))
     np.testing.assert_array_equal(part, split(x, most, np.random.default_rng(seed)))
+
+
+def test_parts_of_two_splits_lie_in_each_other_or_apart() -> None:
+    x = np.random.default_rng(3).normal(size=(90, 2))
+    parts = [split(x, most, np.random.default_rng(7)) for most in range(90, 4, -1)]
+    for coarse, fine in pairwise(parts):
+        assert len(set(zip(coarse.tolist(), fine.tolist(), strict=True))) == fine.max() + 1
 
 
 def test_a_split_follows_the_rows_and_not_their_units() -> None:

@@ -27,7 +27,7 @@ def test_the_choice_is_the_best_of_all_that_are_tried(seed: int, monkeypatch: py
             ).fit(x[:N_FIT], y[:N_FIT])
             for place, predicted in enumerate(model.staged_predict(x[N_FIT:])):
                 errors[size.leaves, place + 1] = np.mean(np.square(y[N_FIT:] - predicted))
-        chosen = choose_boosting(x, y, N_FIT, seed=0, steps=True)
+        chosen = choose_boosting(x, y, N_FIT, steps=True)
     best = min(errors, key=lambda each: errors[each])
     assert (chosen.model.max_leaf_nodes, chosen.model.max_iter) == best
     assert np.mean(np.square(y[N_FIT:] - chosen.judged)) == pytest.approx(errors[best])

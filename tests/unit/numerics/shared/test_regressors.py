@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 
 from numerics.sec import selection
 from numerics.sec.cache import Cache
-from numerics.sec.selection import Selection, SelectionError, draw_splits, forget_fits, select
+from numerics.sec.selection import Selection, SelectionError, draw_splits, select
 from numerics.shared.candidates import METHODS, ROW_MODELS, Candidate, CandidateError, parse_candidates
 from numerics.shared.folds import draw_halves
 from numerics.shared.regressors import build, fit
@@ -31,6 +31,12 @@ BY_PRODUCTS = {
     *("var_", "n_samples_seen_", "n_estimators_", "shape_fit_", "n_iter_", "oob_prediction_", "bin_thresholds_"),
 }
 """Attributes that only fitting needs; those that must be there to predict are empty."""
+
+
+def forget_fits() -> None:
+    for cache in (selection._cv_errors, selection._refits, selection._left_out):
+        cache._values.clear()  # type: ignore[attr-defined]
+        cache._weight = 0.0
 
 
 @pytest.fixture(autouse=True)
@@ -89,10 +95,10 @@ def test_names_with_and_without_settings() -> None:
     ]
     assert found[1].settings == (("max_depth", 3), ("n_estimators", 50))
     assert found[2].settings == (("C", 100.0), ("kernel", "linear"))
-    assert one("rf(max_features=sqrt, bootstrap=False, max_depth=None)").settings == (
-        ("bootstrap", False),
+    assert one("rf(max_features=sqrt, oob_score=False, max_depth=None)").settings == (
         ("max_depth", None),
         ("max_features", "sqrt"),
+        ("oob_score", False),
     )
     assert one("lr()").settings == ()
 
