@@ -152,8 +152,8 @@ class Boosted:
             curve, power = np.vstack([curve, chosen.errors]), np.vstack([power, power[-1:]])
             # Bins have no sum of steps: their power is that of the prediction's change without them.
             for j in [self.names.index(name) for name in self.binned]:
-                loss = (self.predictions[0] - self.predictions[1 + j])[: self.split.n_fit]
-                power[-1, j] = loss.var(axis=0).sum()
+                change = (self.predictions[0] - self.predictions[1 + j])[: self.split.n_fit]
+                power[-1, j] = change.var(axis=0).sum()
         seen = np.array([combination.uses(name) for name in self.names])
         epsilons = [self.binned[name].epsilon if name in self.binned else 0.0 for name in self.names]
         return LearningResult(
@@ -211,6 +211,7 @@ class Boosted:
         own = {name: (self._own(each.fitted), self._own(each.held)) for name, each in alone.items()}
 
         best = min(own, key=lambda name: loss.judged_losses(own[name][1][:n_validation]).mean())
+        is_best = np.array([name == best for name in self.names])
         fitted, held = own[best]
         share = best_share(
             lambda share: loss.judged_losses((1 - share) * self.judged + share * held[:n_validation]),
@@ -227,16 +228,15 @@ class Boosted:
         judged = (1 - share) * self.judged + share * held[:n_validation]
         errors = loss.errors(predictions[0])
         errors[1] = loss.judged_error(judged)
-        j = self.names.index(best)
         power = (1 - share) ** 2 * result.power[-1:]
-        power[0, j] += share**2 * predicted[training].var(axis=0).sum()
+        power[0, is_best] += share**2 * predicted[training].var(axis=0).sum()
         self.learned = replace(
             result,
-            beta=np.where(np.arange(len(self.names)) == j, 1.0, result.beta if share < 1 else 0.0),
+            beta=np.where(is_best, 1.0, result.beta if share < 1 else 0.0),
             iteration=len(result.curve),
             curve=np.vstack([result.curve, errors]),
             power=np.vstack([result.power, power]),
-            seen=(result.seen & (share < 1)) | (np.arange(len(self.names)) == j),
+            seen=(result.seen & (share < 1)) | is_best,
             own_site=best,
             own_share=share,
             **self._by_predictions(predictions, judged),
