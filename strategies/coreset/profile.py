@@ -55,7 +55,7 @@ class Profile:
         apart = np.nan_to_num(self.apart[cluster])
         named = [j for j in np.argsort(-np.abs(apart), kind="stable")[:_MOST_NAMED] if abs(apart[j]) >= _APART]
         return ", ".join(
-            f"{'high' if apart[j] > 0 else 'low'} {self.features[j]} ({self.mean[cluster, j]:.4g})" for j in named
+            f"{'high' if apart[j] > 0 else 'low'} {self.features[j]} ({_text(self.mean[cluster, j])})" for j in named
         )
 
     def rule_in_words(self, cluster: int) -> str:
@@ -70,8 +70,12 @@ class Profile:
         """
         conditions = self.rules[cluster].conditions
         return " and ".join(
-            f"{self.features[each.column]} {'>' if each.above else '<='} {each.threshold:.4g}" for each in conditions
+            f"{self.features[each.column]} {'>' if each.above else '<='} {_text(each.threshold)}" for each in conditions
         )
+
+
+def _text(value: float) -> str:
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def profile_of(outcome: CoresetOutcome) -> Profile:

@@ -19,7 +19,7 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
         name for name, seen in zip(result.names, result.seen, strict=True) if not (seen or name in result.left_out)
     ]
     if silent:
-        notes.append(f"{', '.join(silent)}: no part in the result, for want of a prediction, or of something to add")
+        notes.append(f"{', '.join(silent)}: no part in the result, where a prediction adds nothing or did not come")
     if without_receipt := outcome.plan.without_receipt:
         notes.append(
             f"{', '.join(without_receipt)}: did not confirm that they stored a model (silent, or no site-output-dir);"
