@@ -50,7 +50,7 @@ class Account:
     source : str
         Place of the rows when they were last read.
     n_rows, new_rows : int
-        Their number then, and the number of them in no earlier file of this account; 0: not known.
+        Number of rows at that time, and of those in no earlier file of this account; 0: not known.
     since : str
         Day of the first ask.
     all : dict

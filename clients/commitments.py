@@ -136,7 +136,7 @@ class Commitments:
         return record_of(self._state, _RECORD, self._run)
 
     def keeps(self, name: str, *words: object) -> bool:
-        """Whether the values equal the first ones under this name; the first call commits the center to them."""
+        """Return whether the values equal the first ones under this name; the first call commits the center to them."""
         if not self._binding:
             return True
         record, digest = self._record(), str(digest_of(words))
@@ -146,8 +146,19 @@ class Commitments:
         record[name] = self._kept[name] = digest
         return True
 
+    def hold(self, name: str, *words: object) -> None:
+        """Refuse an ask whose values differ from the first ones under this name, as `keeps` compares them.
+
+        Raises
+        ------
+        SiteFault
+            ``MALFORMED_ASK``.
+        """
+        if not self.keeps(name, *words):
+            raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
+
     def allows_lane(self, lane: str) -> bool:
-        """Whether the site answers in this lane. Its own rows are the same in every lane, so it answers in one only."""
+        """Return whether the site answers in this lane: in one only, since its own rows are the same in every lane."""
         return lane == _ONLY_LANE or not self._binding
 
     def count(self, name: str, more: int) -> int:

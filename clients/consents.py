@@ -63,7 +63,7 @@ class Consents:
         self._rows_that_hold = rows_that_hold or policy.at_least
 
     def allows(self, key: str, run_key: str = "") -> bool:
-        """Whether the site gives the consent of this key.
+        """Return whether the site gives the consent of this key.
 
         Parameters
         ----------

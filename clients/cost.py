@@ -14,7 +14,7 @@ from numerics.shared.threads import single_threaded
 _SECONDS = 1.2
 """Seconds that all measurements of a check may take."""
 _TRACED = 1 / 8
-"""Share of them in which rows must be answered whose memory is traced: tracing is slow."""
+"""Share of these seconds that an answer may take without tracing, if its memory is to be traced: tracing is slow."""
 _MEGABYTE = 1e6
 _FEW = 5.0
 """Seconds below which an estimate has no number, because the start of a process may take longer."""
@@ -101,7 +101,7 @@ class Law:
         return float(self.bytes * (held / self.rows) ** self.work.memory)
 
     def is_rough(self, n: int) -> bool:
-        """Whether n rows are far more than those measured."""
+        """Return whether n rows are far more than those measured."""
         return self.work.split(n)[0] > _ROUGH * self.rows
 
 

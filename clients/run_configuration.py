@@ -44,7 +44,7 @@ def configure_simulated_prediction(context: Context) -> Context:
 def configure_protocol(context: Context, ask: Ask) -> Context:
     """Add the ask's protocol to a run configuration that names none.
 
-    None is named when real sites predict, and when the ServerApp is not consilience's. An ask without parcels needs no
+    It names none when real sites predict, and when the ServerApp is not consilience's. An ask without parcels needs no
     data; an ask of several protocols is refused later.
     """
     config = context.run_config

@@ -289,7 +289,7 @@ def _mask(answer: Payload, ask: Hide, site: Site, seeds: _MaskSeeds) -> Vector:
 
 @answers(Show)
 def show(ask: Show, site: Site) -> SecretShares:
-    """Return the shares that reveal the sum over the sites that answered; for one list of sites a sum."""
+    """Return the shares that reveal the sum over the sites that answered; a sum has one list of these sites."""
     if site.replaying:
         return SecretShares(np.zeros((0, masking.SHARE_BYTES), np.uint8))
     state = _SumState.load(site, ask.total)

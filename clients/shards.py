@@ -142,7 +142,7 @@ def _listed_sites(data: str, _changed: int, partitions: int) -> SimulatedSites:
 def _own_source(
     config: Mapping[str, Any], partition: int, partitions: int, *, simulated: bool
 ) -> tuple[str, int, _Items]:
-    """Return the place of a site's own data, the time of their last change, and the settings to read them by."""
+    """Return the source of a site's own data, the time of its last change, and the settings to read it by."""
     source = str(config.get("data", ""))
     if not source:
         raise SiteFault(Fault.NO_DATA)

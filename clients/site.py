@@ -17,7 +17,6 @@ from clients.budget import Budget
 from clients.commitments import Commitments
 from clients.consents import Consents
 from clients.data.source import partition_of
-from clients.digest import digest_of
 from clients.keys import PrivateKeys, turns_in
 from clients.memory import Arrays, Memory, MemoryStore
 from clients.places import directory_of, earlier_directory, is_simulation
@@ -220,9 +219,9 @@ class Site:
         return own
 
     def rows_that_hold(self, least: int) -> int:
-        """Return a floor of rows, raised to the policy's, which also holds for persons where rows belong to persons.
+        """Return a floor of rows, raised to the policy's; if rows belong to persons, it is also one of persons.
 
-        Any so many rows are of as many persons as demanded (docs/own-data.md).
+        Any rows of that number are of as many persons as the floor demands (docs/own-data.md).
         """
         least = self.policy.at_least(least)
         return least if least <= 1 else rows_that_hold(least, getattr(self.shard, "person", None))
@@ -243,19 +242,8 @@ class Site:
             columns: dict[str, Sequence[object]] = {"column": list(medians), "median": list(medians.values())}
             self.write("medians.csv", lambda path: path.write_bytes(encode_text(csv_text(columns))))
 
-    @property
-    def rng(self) -> np.random.Generator:
-        """Generator of this ask; it depends on seed, lane, round and the shard, not on the site's name or place."""
-        lane = [int(part) for part in self.lane.split(".") if part]
-        return np.random.default_rng([self.seed, self.round, *lane, *digest_of(self.shard)])
-
-    @property
-    def shard_rng(self) -> np.random.Generator:
-        """Generator that depends on seed, repetition and the shard only: the same in every ask and every cell."""
-        return self.rng_of(digest_of(self.shard))
-
     def rng_of(self, digest: Sequence[int]) -> np.random.Generator:
-        """Return a generator that depends on seed, repetition and the digest of a part of the shard."""
+        """Return a generator that depends on seed, repetition and digest of rows: the same in every ask and cell."""
         return np.random.default_rng([self.seed, self.repetition, *digest])
 
     def write(self, name: str, save: Callable[[Path], object]) -> None:

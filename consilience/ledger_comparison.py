@@ -106,16 +106,16 @@ def read_site(path: Path, session: str) -> tuple[dict[str, list[_Message]], int]
     Parameters
     ----------
     path : Path
-        The ledger, or its directory.
+        The ledger, its directory, or the site's folder with this directory in it.
     session : str
         Session of the run.
 
     Raises
     ------
     LedgerError
-        If there is no such file.
+        If there is no such file, or a folder has several.
     """
-    file = path / LEDGER if path.is_dir() else path
+    file = _ledger_in(path) if path.is_dir() else path
     by_site: dict[str, list[Line]] = defaultdict(list)
     unreadable = 0
     try:
@@ -129,6 +129,16 @@ def read_site(path: Path, session: str) -> tuple[dict[str, list[_Message]], int]
     except OSError as error:
         raise LedgerError(f"{file} cannot be read: {error.strerror}") from None
     return {site: _messages(each) for site, each in by_site.items()}, unreadable
+
+
+def _ledger_in(folder: Path) -> Path:
+    """Return the path of the ledger in a site's own directory, or in the only one below a folder."""
+    below = sorted(folder.glob(f"*/{LEDGER}"))
+    if (folder / LEDGER).exists() or not below:
+        return folder / LEDGER
+    if len(below) > 1:
+        raise LedgerError(f"{folder} holds several ledgers: name the directories {', '.join(map(str, below))}")
+    return below[0]
 
 
 def _parse(text: bytes) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clients.data.files import read_table, site_files, site_name
-from clients.data.inspection import unlike_values, warnings_about
+from clients.data.inspection import inspect, unlike_values
 from clients.data.preparation import prepare
 from clients.data.proposal import Proposal, check_proposals
 from clients.data.table import DataError, Table
@@ -92,8 +92,8 @@ def _of_sites(tables: Mapping[str, Table], settings: Mapping[str, str], *, prepa
     notes_by_site = []
     for name, table in tables.items():
         try:
-            notes = prepare(table, settings).notes if prepared else warnings_about(table, settings)
+            notes = prepare(table, settings).notes if prepared else inspect(table, settings).warnings
         except DataError as error:
             notes = [str(error)]
-        notes_by_site += [(name, note) for note in notes]
+        notes_by_site += [(name, "; ".join(notes))] if prepared and notes else [(name, note) for note in notes]
     return notes_by_site

@@ -24,20 +24,22 @@ class ClassListError(ValueError):
     """Error: the sites' class lists have no usable union. The message is one sentence that says what to do."""
 
 
-def check_classes(payload: Payload, field: str, classes: Sequence[str]) -> None:
-    """Check a site's class list: in order, each once, printable, and not too many; empty for amounts.
+def check_classes(payload: Payload, classes: Sequence[str]) -> None:
+    """Check a site's class list, the field `classes`: in order, each once, printable, not too many; empty for amounts.
 
     Raises
     ------
     PayloadError
-        Naming the field.
+        If it is not.
     """
     from protocols.wire.payload import PayloadError  # it loads Flower, which checks of files do without
 
     sound = all(0 < len(label) <= LONGEST_CLASS and label.isprintable() for label in classes)
     if not sound or len(classes) > MOST_CLASSES or tuple(classes) != sort_classes(classes):
         raise PayloadError(
-            payload.title(), field, f"expected {MOST_CLASSES} classes at most, in order, of {LONGEST_CLASS} characters"
+            payload.title(),
+            "classes",
+            f"expected {MOST_CLASSES} classes at most, in order, of {LONGEST_CLASS} characters",
         )
 
 

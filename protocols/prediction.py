@@ -17,7 +17,7 @@ _OF_ITS_RUN = {
     *("cells", "data", "from", "labels", "max-payload-mb", "min-sites", "output-dir", "protocol", "repetitions"),
     *("resume-from", "round-timeout", "scenario", "test"),
 }
-"""Keys that a prediction does not take from the earlier run: they describe that run only."""
+"""Keys that describe the earlier run only; a prediction does not take them over."""
 
 _FIXED = {
     "protocol": "a prediction has the protocol of the run that from names",
@@ -35,7 +35,7 @@ class PredictionError(SettingError):
 
 @dataclass(frozen=True)
 class Prediction:
-    """Ways in which a protocol's results predict: ``PREDICTION`` in the protocol's ``settings`` module.
+    """How a protocol's results predict: ``PREDICTION`` in the protocol's ``settings`` module.
 
     `resolve` calls `configure`, at the fusion center and at simulated sites. Subclasses override it.
 
@@ -125,7 +125,7 @@ def resolve(config: _Values) -> Config:
 
 
 def predicts_new_rows(config: Mapping[str, Any]) -> bool:
-    """Whether a run predicts the sites' new rows with an earlier run's model.
+    """Return whether a run predicts the sites' new rows with an earlier run's model.
 
     Examples
     --------

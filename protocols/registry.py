@@ -70,7 +70,7 @@ class RegistryError(ConfigError):
 
 @cache
 def _packages() -> dict[str, str]:
-    """Packages of the protocols that other distributions declare, by name of the protocol."""
+    """Return the packages of protocols that other distributions declare, by name of the protocol."""
     packages: dict[str, str] = {}
     for each in entry_points(group=GROUP):
         name, package = each.name, each.value
@@ -84,7 +84,7 @@ def _packages() -> dict[str, str]:
 
 
 def names() -> tuple[str, ...]:
-    """Names of all protocols, in alphabetical order.
+    """Return the names of all protocols, in alphabetical order.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def names() -> tuple[str, ...]:
 
 
 def exists(protocol: str) -> bool:
-    """Whether there is a protocol of this name.
+    """Return whether there is a protocol of this name.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def _has_module(path: str) -> bool:
         return importlib.util.find_spec(path) is not None
     except ModuleNotFoundError:
         return False
-    except Exception as error:  # a package's own code, which runs when one of its modules is looked for
+    except Exception as error:  # looking for a module runs code of its package
         raise _unimportable(path, error) from error
 
 

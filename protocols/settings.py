@@ -29,8 +29,8 @@ class ProtocolSettings(Settings):
     Attributes
     ----------
     summed : str
-        Words for the settings with which the center needs only sums of answers, so that ``secure-aggregation`` can mask
-        them; empty: it always needs every answer.
+        Protocol and settings, in words, with which the center needs only sums of answers, so that
+        ``secure-aggregation`` can mask them; empty: the center always needs every answer.
     tasks : tuple of str
         Kinds of target: ``regression``, ``classification``; empty: the protocol has no target.
     quick : bool
@@ -48,11 +48,11 @@ class ProtocolSettings(Settings):
 
     @property
     def libraries(self) -> Mapping[str, str]:
-        """Libraries of extras that such a run needs, each with its purpose at the center or a site."""
+        """Libraries of extras that a run with these settings needs, each with its purpose."""
         return {}
 
     def check_together(self, config: Mapping[str, Any], files: Collection[str]) -> None:
-        """Refuse settings that cannot be, or have no effect, together.
+        """Refuse settings that exclude each other, or have no effect together.
 
         Parameters
         ----------
@@ -64,7 +64,7 @@ class ProtocolSettings(Settings):
         Raises
         ------
         ConfigError
-            With the key, and what it needs.
+            Naming the key, and what it needs.
         """
 
 
@@ -235,12 +235,12 @@ def taken_from_run(run_config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked(run_config: Mapping[str, Any]) -> Config:
-    """Return the run configuration with every value of its type and in its range.
+    """Return the run configuration after checking type and range of every value.
 
     Raises
     ------
     ConfigError
-        Naming the first key that is not, or is missing.
+        Naming the first key that is unknown, missing, or out of range.
     """
     keys = run_keys()
     for key in run_config:

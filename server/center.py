@@ -40,6 +40,7 @@ def build(plan: RunPlan, checkpoint: Checkpoint, on_round: Sequence[OnRound] = (
         "seed": config["seed"],
         "repetitions": config["repetitions"],
         "min_sites": config["min-sites"],
+        "masked": config["secure-aggregation"],
         "n_sites": plan.n_sites if plan.simulated else 0,  # of real sites, those of the first round
         "checkpoint": checkpoint,
         "on_round": on_round,

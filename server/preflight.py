@@ -263,7 +263,7 @@ def _with_advice(plan: RunPlan, sites: SimulatedSites) -> RunPlan:
     if predicts_new_rows(config) or not _are_at_hand(sites):
         return plan
     advice = {name: advice_of(sites.config(place, len(sites.names), config)) for place, name in enumerate(sites.names)}
-    prepared = [f"{name}: {'; '.join(each.prepared)}" for name, each in advice.items() if each.prepared]
+    prepared = group_messages((name, "; ".join(each.prepared)) for name, each in advice.items() if each.prepared)
     by_features = "features" in report_of(plan.protocol).column_keys  # others use the columns that they name
     cautions = group_messages((name, line) for name, each in advice.items() if by_features for line in each.cautions)
     classes = {name: each.classes for name, each in advice.items() if by_features}

@@ -29,7 +29,8 @@ def make_report(plan: RunPlan, strategy: FusionStrategy, result: FusionResult, e
     evaluation : Evaluation
         Metrics, table and arrays of the run.
     """
-    n_simulated = len(result.sites) if plan.simulated else 0
+    n_simulated = plan.n_sites if plan.simulated else 0
+    missing = _missing(result, evaluation)
     scenario = plan.scenario
     report = Report(
         scenario=plan.name,
@@ -43,7 +44,7 @@ def make_report(plan: RunPlan, strategy: FusionStrategy, result: FusionResult, e
         table=evaluation.table,
         ledger=ledger_summary(result.ledger),
         versions=versions(plan.protocol),
-        missing=_missing(result, evaluation),
+        missing=missing,
         lost=result.lost,
         notes=[*evaluation.notes, *_rebuilt(result), *plan.prepared],
         config=dict(plan.config),
@@ -54,7 +55,7 @@ def make_report(plan: RunPlan, strategy: FusionStrategy, result: FusionResult, e
             plan.protocol,
             plan.config,
             [cell.settings for cell in plan.cells],
-            len(result.sites),
+            len({*result.sites, *missing}),
             f"{scenario.summary}. Source: {scenario.source}." if scenario else "",
             {line["payload"] for line in result.ledger},
             evaluation.arrays,

@@ -66,7 +66,7 @@ def exchange(grid: Grid, messages: Sequence[Message], registry: NodeRegistry, ti
 
 
 def is_simulation(grid: Grid) -> bool:
-    """Whether the grid is that of Flower's simulation engine, whose class may not be installed."""
+    """Return whether the grid is that of Flower's simulation engine, whose class may not be installed."""
     return type(grid).__name__ == "InMemoryGrid"
 
 

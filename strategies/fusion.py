@@ -56,6 +56,8 @@ class FusionStrategy(Strategy):
         number of Flower's run.
     checkpoint : Checkpoint or None
         Store of the answers. Rounds that it already holds are replayed first.
+    masked : bool
+        Whether sites mask answers that are only summed (``secure-aggregation``).
     max_payload : int
         Most bytes of an answer; larger ones are refused. 0: no limit.
     at_once : int
@@ -98,6 +100,7 @@ class FusionStrategy(Strategy):
         n_sites: int = 0,
         session: str = "",
         checkpoint: Checkpoint | None = None,
+        masked: bool = False,
         max_payload: int = 0,
         at_once: int = 0,
         reference: Reference | None = None,
@@ -115,7 +118,7 @@ class FusionStrategy(Strategy):
         self.message_type = message_type
         self.on_round = on_round
         self.checkpoint = checkpoint
-        self.max_payload = max_payload
+        self.masked, self.max_payload = masked, max_payload
         self.in_table = False
         self._run: ConversationRun | None = None
 

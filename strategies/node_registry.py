@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from flwr.app import Error, Message, RecordDict
 from flwr.common.constant import ErrorCode
@@ -30,6 +30,8 @@ class NodeRegistry:
         Sites with usable answers, in the order of their first ones.
     closed : bool
         Whether the run has begun, and admits no further site.
+    known_name : Callable
+        Name of the site at a node before its first answer; empty if the grid does not know it.
 
     Examples
     --------
@@ -44,6 +46,7 @@ class NodeRegistry:
         self.node_by_message: dict[str, int] = {}
         self.sites: list[str] = []
         self.closed = False
+        self.known_name: Callable[[int], str] = lambda _node: ""
 
     def site_at(self, node: int) -> str:
         """Return the name of the site at a node; empty if unknown."""
@@ -51,7 +54,7 @@ class NodeRegistry:
 
     def label(self, node: int) -> str:
         """Return the name of a node in log and report."""
-        return self.site_at(node) or f"node {node}"
+        return self.site_at(node) or self.known_name(node) or f"node {node}"
 
     def sort_replies(
         self, number: int, recipients: Mapping[int, str], replies: Iterable[Message], timeout: float
@@ -121,8 +124,8 @@ class NodeRegistry:
 _ALTERING_MODS = (f"[{Fault.ALTERING_MOD.slug}]", "'fitins.parameters'", "'secaggplus_configs'")
 _COUNTING_MOD = "Config values must be either `bool`"
 """Words of consilience's and of Flower's own exceptions in the reason of a node that failed because of a mod."""
-_END_OF_PROCESS = re.compile(r"(signal|exit code) \d{1,3}(, place \d{1,6})?")
-"""Complete reason for a worker process of the local engine that has ended, with the place of its site."""
+_END_OF_PROCESS = re.compile(r"(signal|exit code) \d{1,3}")
+"""Complete reason for a worker process of the local engine that has ended."""
 
 
 def _failure(error: Error) -> str:

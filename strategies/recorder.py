@@ -62,7 +62,7 @@ class RunRecorder:
 
     def record_refusal(self, number: int, site: str, content: RecordDict) -> None:
         """Record an answer that broke its contract."""
-        self._write([refused_line(content, round_number=number, direction="from_site", site=site)])
+        self._write([refused_line(content, round_number=number, site=site)])
 
     def record_failures(self, number: int, failures: Mapping[str, str]) -> None:
         """Record the sites without a usable answer, and the reasons; the log has equal reasons once."""

@@ -112,6 +112,7 @@ class ConversationRun:
     def messages(self, number: int, grid: Grid) -> list[Message]:
         """Turn the request of the conversation into messages to the connected nodes."""
         self._stopwatch = Stopwatch()
+        self.registry.known_name = getattr(grid, "site_name", self.registry.known_name)
         site_by_node = {node: site for site, node in self.registry.node_by_site.items()}
         nodes = {node: site_by_node.get(node, "") for node in sorted(set(grid.get_node_ids()))}
         parcels = {node: parcels_for(self._flat, site or None) for node, site in nodes.items()}
@@ -166,7 +167,7 @@ class ConversationRun:
         asks = {site: self._asks[node] for site, node in node_by_site if node in self._asks}
         for node, site in self._recipients.items():
             if not site and not self.registry.site_at(node):
-                asks[f"node {node}"] = self._asks[node]
+                asks[self.registry.label(node)] = self._asks[node]
         broadcast = any(isinstance(request, Broadcast) for request in self._flat.values())
         for site in (addressed(self._flat) | set(self.registry.sites if broadcast else ())) - set(asks):
             failures[site] = "its node is not connected"

@@ -68,7 +68,7 @@ CheckOf = Callable[[Mapping[str, tuple[str, ...]]], Check]
 """Returns the check of answers, given the sites of each answer: one site, or all sites of a masked sum."""
 
 
-def check_sum(total: Total[Sum], check_of: CheckOf) -> None:
+def _check_sum(total: Total[Sum], check_of: CheckOf) -> None:
     """Check a sum like the answer of one site. An error in it cannot be traced to a site."""
     try:
         check_of({total.name: total.sites})(total.name, total.sum)
@@ -82,6 +82,7 @@ def ask_plain_or_masked(
     check_of: CheckOf,
     masking: Masking | None,
     *,
+    attempts: int = 1,
     measure: Mapping[str, float] | None = None,
     needed: bool = True,
 ) -> Conversation[dict[tuple[str, ...], Sum]]:
@@ -94,16 +95,22 @@ def ask_plain_or_masked(
     check_of : Callable
         Makes the check of an answer.
     masking : Masking, optional
-        Secure aggregation.
+        Secure aggregation. A site that does not answer is not in the sum, and is not asked again.
+    attempts : int
+        Number of times that a site is asked, without masks.
     needed : bool
         As of `strategies.conversation.Tell`, without masks.
     """
     if masking is None:
         check = check_of({site: (site,) for site in asks})
-        answers: dict[str, Sum] = yield Tell(asks, check=check, measure=measure or {}, needed=needed)
+        answers: dict[str, Sum] = {}
+        for _ in range(attempts):
+            missing = {site: ask for site, ask in asks.items() if site not in answers}
+            if missing:
+                answers |= yield Tell(missing, check=check, measure=measure or {}, needed=needed)
         return {(site,): answer for site, answer in answers.items()}
     total = yield from masking.total(asks, zero, measure=measure)
-    check_sum(total, check_of)
+    _check_sum(total, check_of)
     return {total.sites: total.sum}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.m_step import initial_beta
 from numerics.bc3e.responsibilities import likelihood_table
 
+_FEWEST_COMPARED = 20
+"""Fewest rows by which two classifiers are compared."""
 _BITS = 40
 """Bits of the grid in a run over a million rows."""
 
@@ -28,9 +31,7 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
     return [*lines, "", *cost_lines({"bc3e.EStep": [_e_step(ensemble, k)]}, ensemble.n, config)] if k else lines
 
 
-def describe(
-    ensemble: Ensemble, table: Table | None, config: Mapping[str, object], n_classes: int | None = None
-) -> list[str]:
+def describe(ensemble: Ensemble, table: Table | None, config: Mapping[str, object]) -> list[str]:
     """Describe what is used of a site's data, and what leaves the site.
 
     Parameters
@@ -39,10 +40,10 @@ def describe(
         Labels of `table`, or labels that the site's function returned.
     table : Table or None
         The site's table; None if a function returned the labels.
-    config, n_classes
+    config
         As for `ensemble_from_table`.
     """
-    k = n_classes or _n_classes(ensemble)
+    k = _n_classes(ensemble)
     used = [f"{table.source if table else setting(config, 'data')}: {ensemble.n} rows, one an instance", ""]
     used += ["What would be used"]
     used += _model_lines("classifier", "classes", ensemble.classifiers)
@@ -89,18 +90,48 @@ def _e_step(ensemble: Ensemble, k: int) -> Work:
 
 def _model_lines(kind: str, values: str, models: Mapping[str, Labels]) -> list[str]:
     """Return a line for each model: number of values, share of rows without a label."""
-    lines = []
+    lines, copies = [], _copies(models) if kind == "classifier" else {}
     for name, labels in models.items():
         form = "probabilities of" if labels.ndim == 2 else "labels of"
         missing = 1 - present(labels).mean() if len(labels) else 0.0
         without = f"{missing:.1%} of the rows without one" if missing else "in every row"
         lines.append(f"  {kind} {name}: {form} {n_values(labels)} {values}, {without}")
-        copies = [other for other, own in models.items() if other < name and np.array_equal(own, labels)]
-        if copies and kind == "classifier":
+        if name in copies:
             lines.append(
-                f"    (equal to {copies[0]}: if so at all sites, name one of them in classes; copies overrule others)"
+                f"    ({copies[name]}; if so at all sites, name one of them in classes; copies overrule others)"
             )
     return lines or [f"  no {kind}"]
+
+
+def _copies(models: Mapping[str, Labels]) -> dict[str, str]:
+    """Return, by name of a classifier that is a copy or nearly one, a phrase that names the earlier classifier.
+
+    Near copies disagree in less than a quarter of the rows in which either disagrees with a third classifier.
+    """
+    pairs = list(combinations(models, 2))
+    apart: dict[str, dict[str, float]] = {name: {} for name in models}
+    for first, second in pairs:
+        if (share := _disagreement(models[first], models[second])) is not None:
+            apart[first][second] = apart[second][first] = share
+    copies: dict[str, str] = {}
+    for first, second in pairs:
+        thirds = [
+            each for name in (first, second) for other, each in apart[name].items() if other not in (first, second)
+        ]
+        share, least = apart[first].get(second, 1.0), min(thirds, default=0.0)
+        if np.array_equal(models[first], models[second]):
+            copies.setdefault(second, f"equal to {first}")
+        elif share < least / 4:
+            copies.setdefault(second, f"nearly {first}: differs in {share:.1%} of the rows, third ones in {least:.1%}")
+    return copies
+
+
+def _disagreement(first: Labels, second: Labels) -> float | None:
+    """Return the share of the rows with two hard labels in which they differ; None where these are too few."""
+    if first.ndim + second.ndim > 2:
+        return None
+    both = (first >= 0) & (second >= 0)
+    return float((first != second)[both].mean()) if both.sum() >= _FEWEST_COMPARED else None
 
 
 def _role_lines(ensemble: Ensemble, table: Table | None, config: Mapping[str, object]) -> list[str]:
@@ -120,7 +151,7 @@ def _role_lines(ensemble: Ensemble, table: Table | None, config: Mapping[str, ob
 
 
 def _base(column: str) -> str:
-    """Return the model of a column of probabilities, and of any other column its own name."""
+    """Return the name of a column's model: that of a column of probabilities without the class."""
     soft = SOFT_COLUMN.fullmatch(column)
     return soft[1] if soft else column
 

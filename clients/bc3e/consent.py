@@ -17,17 +17,17 @@ MOST_STEPS = 300
 """Steps of a fit that a real site takes, unless its node configuration allows more (max-steps)."""
 
 FEWEST_IN_CLUSTER = 5
-"""Fewest instances of a cluster whose sums a real site tells, unless its policy demands more (min-rows)."""
+"""Fewest instances of a cluster whose sums a real site sends, unless its policy demands more (min-rows)."""
 
 FEWEST_PRIVATE = 2
 """Fewest instances that a real site sums over, unless its policy demands more: a sum over one reveals it."""
 
 
 def refuse_sharing(site: Site) -> None:
-    """Refuse to share instances without consent: votes of each would leave, of a single model its labels.
+    """Refuse to share instances without consent: their votes would leave the site; of a single model these are labels.
 
-    Which instances other sites hold too is the fusion center's word. A real site consents in its node configuration, a
-    simulated site, to the labels of a single model, by the run's key.
+    Only the fusion center knows which instances other sites hold too. A real site consents in its node configuration. A
+    simulated site always consents, but to labels of a single model only by the run's key.
 
     Raises
     ------
@@ -65,17 +65,17 @@ def agree_on(shared: Int64[np.ndarray, "s"], site: Site) -> None:
         )
 
 
-def told_labels(part: Ensemble, counts: Int64[np.ndarray, "n"], names: Collection[str], site: Site) -> Ensemble:
+def labels_for_sums(part: Ensemble, counts: Int64[np.ndarray, "n"], names: Collection[str], site: Site) -> Ensemble:
     """Return the labels of private instances that may enter sums; those of rare clusters count as missing.
 
-    The number of clusters that are withheld is kept in the memory. A scenario's sites withhold nothing.
+    The memory keeps the number of withheld clusters. A scenario's sites withhold nothing.
 
     Parameters
     ----------
     part : Ensemble
-        Labels of the private instances, those with equal labels as one.
+        Labels of the private instances; instances with equal labels count as one row.
     counts : ndarray
-        ``(n,)``: how many instances have the labels of each.
+        ``(n,)`` number of instances of each row.
     names : collection of str
         Clusterings, and confusion matrices, whose sums leave the site.
     site : Site

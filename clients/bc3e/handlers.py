@@ -15,14 +15,15 @@ from clients.bc3e.consent import (
     check_step,
     commit_to,
     keeps_setup,
+    labels_for_sums,
     refuse_sharing,
-    told_labels,
 )
 from clients.bc3e.fit_state import FitState, held_tables
 from clients.bc3e.results import count_right, counting_of, threads, write_theta, write_unsure
 from clients.bc3e.saved_tables import save_tables
 from clients.dispatch import answers
 from clients.keys import shared_secret
+from clients.memory import Memory
 from clients.site import Site
 from common.entity_keys import keyed_hashes
 from common.files import write_arrays
@@ -33,6 +34,7 @@ from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import one_to_grid
 from numerics.bc3e.m_step import is_alpha
 from numerics.bc3e.reliability import (
+    are_tables,
     class_evidence,
     class_probabilities,
     classifier_of,
@@ -163,7 +165,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     site.memory["settings"] = np.array([ask.grid_bits, ask.smoothing, ask.draws, ask.alone])
 
     distinct = state.private_part().distinct
-    part = told_labels(distinct.part, distinct.counts, set(tables) - set(state.own), site)
+    part = labels_for_sums(distinct.part, distinct.counts, set(tables) - set(state.own), site)
     settings = EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps, ask.draws, ask.alone)
     start = _initial_gamma(ask, site, part)
     # This check comes after those for a lost memory, so that the center can send the setup again.
@@ -201,7 +203,7 @@ def _check_parameters(ask: EStep) -> None:
         and 0 <= ask.smoothing <= LARGEST_SMOOTHING
         and ask.start >= 0
         and is_alpha(ask.alpha)
-        and all((table >= 0).all() for table in ask.beta)
+        and are_tables(ask.clusterings, ask.beta)
         and (np.abs(ask.weights) <= LARGEST_WEIGHT).all()
     )
     if not in_range or (ask.alone and (ask.step or not ask.draws)):
@@ -230,7 +232,7 @@ def _finish_step(
 def _confusion_mass(
     classes: Int64[np.ndarray, "k s"], state: FitState, names: Iterable[str], bits: int
 ) -> dict[str, Int64[np.ndarray, "k k"]]:
-    """Return the masses of those confusion matrices on the shared instances."""
+    """Return the masses of the confusion matrices in `names` on the shared instances."""
     part = state.shared_part()
     if classes.shape[1] != part.n or ((classes < 0) | (classes > 1 << bits)).any():
         raise SiteFault(Fault.MALFORMED_ASK, "the classes of the ask are none of the shared instances")
@@ -279,15 +281,10 @@ def sweep(ask: Sweep, site: Site) -> Shares:
         return prediction.sweep_fixed(ask, site, state.shared)
     part = state.shared_part()
     check_places(ask.active, part.n, "active instances")
-    if "log-weights" not in memory or memory["log-weights"].shape[1] != part.n:
-        memory["log-weights"] = np.zeros((len(ask.log_weights), part.n))
-    log_weights = memory["log-weights"].copy()
-    log_weights[:, ask.active] = ask.log_weights
-    memory["log-weights"] = log_weights
-
+    log_weights = _updated_weights(ask, memory, part.n)
     bits, smoothing = int(state.recall("settings")[0]), float(memory["settings"][1])
     draws, alone = memory["settings"][2:].astype(bool)
-    tables = {name: state.recall(f"table/{name}") for name in held_tables(site.shard, confusion=draws > 0)}
+    tables = {name: state.recall(f"table/{name}") for name in held_tables(site.shard, confusion=draws)}
     voters = {} if draws else part.classifiers
     common = [name for name in sorted(tables) if name not in state.own]
     mass, ends = {name: np.zeros((len(log_weights), tables[name].shape[1] - 1), np.int64) for name in common}, False
@@ -299,7 +296,7 @@ def sweep(ask: Sweep, site: Site) -> Shares:
     for name in state.own:
         block = state.stored_block(name)
         bound += one_to_grid(prior_bound(name, block.x, smoothing), bits)
-        if is_confusion(name):  # its newest step waits for the classes of this E-step
+        if is_confusion(name):  # its step needs the classes of this E-step
             continue
         total = state.recall(f"own/{name}/mass-private") + mass[name]
         memory[f"own/{name}/mass"] = total
@@ -320,6 +317,15 @@ def sweep(ask: Sweep, site: Site) -> Shares:
         evidence = class_evidence(tables, part.classifiers, part.n, len(log_weights), bits)
         answer = replace(answer, evidence=evidence[:, ask.active])
     return answer
+
+
+def _updated_weights(ask: Sweep, memory: Memory, n: int) -> Float64[np.ndarray, "k n"]:
+    """Return the log weights of all `n` shared instances, after those of the active ones have changed."""
+    known = memory.get("log-weights")
+    weights = np.zeros((len(ask.log_weights), n)) if known is None or known.shape[1] != n else known.copy()
+    weights[:, ask.active] = ask.log_weights
+    memory["log-weights"] = weights
+    return weights
 
 
 # -- conclusion -------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from numerics.bc3e.ensemble import Ensemble, Labels, present
 from protocols.bc3e.payloads import LEVELS, Tally
 
 FEWEST_APART, _PARTS = 5, 20
-"""Exact counts of some ten runs are equations enough for the known classes of rare combinations of labels."""
+"""Least step, and number of steps, of rounded counts: exact counts of ten runs would reveal classes of rare labels."""
 
 
 def threads() -> int:
@@ -55,7 +55,7 @@ def write_unsure(site: Site, shard: Ensemble, theta: Float64[np.ndarray, "n k"],
 def _count_sure(
     theta: Float64[np.ndarray, "n k"], truth: Labels, counted: Shaped[np.ndarray, "n"], fewest: int
 ) -> tuple[Int64[np.ndarray, "levels"], Int64[np.ndarray, "levels"]]:
-    """Count decisions, and right ones, by their probability; 0 where a count, or the rest, is over too few."""
+    """Count decisions, and right ones, at each of `LEVELS`; 0 if too few lie at or above the level, or below it."""
     sure = theta[counted].max(axis=1, initial=0.0)
     right = theta[counted].argmax(axis=1) == truth[counted]
     above = sure >= np.array(LEVELS)[:, np.newaxis]
@@ -76,7 +76,7 @@ def counting_of(site: Site) -> dict[str, int]:
 def _rounded(
     right: Int64[np.ndarray, "levels"], of: Int64[np.ndarray, "levels"], step: int
 ) -> Int64[np.ndarray, "levels"]:
-    """Round numbers of right decisions, of so many, to multiples of a step or of a twentieth of the most decisions."""
+    """Round numbers of right decisions to multiples of `step`, or of a twentieth of the decisions if that is more."""
     unit = max(step, int(of.max(initial=0)) // _PARTS) if step > 1 else 1
     return np.asarray(np.minimum((right + unit // 2) // unit * unit, of))
 
@@ -105,7 +105,8 @@ def count_right(
     fewest : int
         Fewest instances of a count; a count over fewer is reported as 0 of 0.
     step : int
-        Counts of right decisions are rounded to so many, or to a twentieth of the decisions if these are more; 1: not.
+        Counts of right decisions are rounded to multiples of it, or of a twentieth of the decisions if that is more; 1:
+        they are exact.
 
     Examples
     --------

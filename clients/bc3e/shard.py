@@ -73,7 +73,7 @@ def _ensemble_in_blocks(path: Path, config: Mapping[str, object]) -> Ensemble:
     numbers = [*classes, *clusters, *([truth] if truth else [])]
     parts, cells = [], []
     for table in parquet_tables(path, numbers, [entity] if entity else []):
-        parts.append(_ensemble(table, (classes, clusters, truth, ""), None, n))
+        parts.append(_ensemble(table, (classes, clusters, truth, ""), n))
         if entity:
             cells.append(table.column(entity))
     names = replace(schema, columns={entity: np.concatenate(cells)}) if entity else None
@@ -99,7 +99,7 @@ def labels_of(loaded: Table | Ensemble, config: Mapping[str, object]) -> Ensembl
     return ensemble
 
 
-def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: int | None = None) -> Ensemble:
+def ensemble_from_table(table: Table, config: Mapping[str, object]) -> Ensemble:
     """Return the labels that a site's classifiers and clusterings gave to its instances.
 
     A column of integers from 0 up has the hard labels of a model; an empty cell is no label. Columns ``NAME:0``,
@@ -115,8 +115,6 @@ def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: i
         ``truth``: column of known classes, with empty cells where unknown. ``id``: column that names the instances.
         These two are never models, even if a glob matches them. ``from``: set in a run that predicts, where the
         column `truth` may be missing.
-    n_classes : int or None
-        Number of classes if the run fixes it; otherwise None or 0.
 
     Returns
     -------
@@ -135,18 +133,18 @@ def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: i
     >>> ensemble.classifiers["class_svm"].tolist(), ensemble.clusterings["cluster_a"].tolist()
     ([0, -1], [2, 0])
     """
-    return _ensemble(table, _roles(table, config), n_classes or None, table.n)
+    return _ensemble(table, _roles(table, config), table.n)
 
 
-def _ensemble(table: Table, roles: _Roles, n_classes: int | None, n: int) -> Ensemble:
+def _ensemble(table: Table, roles: _Roles, n: int) -> Ensemble:
     """Return the labels in a table that is all, or a part, of `n` rows."""
     classes, clusters, truth, entity = roles
     most = max(_MOST_LABELS, 10 * n)
     return Ensemble(
         n=table.n,
-        classifiers=_models(table, classes, n_classes, most),
-        clusterings=_models(table, clusters, None, most),
-        truth=_hard(table, truth, n_classes or most) if truth else None,
+        classifiers=_models(table, classes, most),
+        clusterings=_models(table, clusters, most),
+        truth=_hard(table, truth, most) if truth else None,
         entity=entity_names(table, entity)[0] if entity else None,
     )
 
@@ -200,14 +198,14 @@ def _model_columns(table: Table, patterns: str, roles: set[str]) -> list[str]:
     return [name for name in match_columns(table, patterns) if name not in roles]
 
 
-def _models(table: Table, columns: Sequence[str], n_classes: int | None, most: int) -> dict[str, Labels]:
+def _models(table: Table, columns: Sequence[str], most: int) -> dict[str, Labels]:
     """Return labels by model, in the order of the models' names."""
     groups: dict[str, dict[int, str]] = {}
     for column in columns:
         soft = SOFT_COLUMN.fullmatch(column)
         if soft:
             groups.setdefault(soft[1], {})[int(soft[2])] = column
-    models: dict[str, Labels] = {name: _soft(table, name, group, n_classes) for name, group in groups.items()}
+    models: dict[str, Labels] = {name: _soft(table, name, group) for name, group in groups.items()}
     for column in columns:
         if column in groups:
             raise DataError(
@@ -216,7 +214,7 @@ def _models(table: Table, columns: Sequence[str], n_classes: int | None, most: i
                 "bad-shape",
             )
         if not SOFT_COLUMN.fullmatch(column):
-            models[column] = _hard(table, column, n_classes or most)
+            models[column] = _hard(table, column, most)
     return dict(sorted(models.items()))
 
 
@@ -247,7 +245,7 @@ def _hard(table: Table, name: str, limit: int) -> Int[np.ndarray, "n"]:
     return whole.astype(np.min_scalar_type(-1 - int(whole.max(initial=0))))
 
 
-def _soft(table: Table, name: str, group: Mapping[int, str], n_classes: int | None) -> Float64[np.ndarray, "n k"]:
+def _soft(table: Table, name: str, group: Mapping[int, str]) -> Float64[np.ndarray, "n k"]:
     """Return ``(n, k)`` probabilities, and a row of zeros if all cells are empty."""
     for j in range(len(group)):
         if j not in group:
@@ -256,11 +254,6 @@ def _soft(table: Table, name: str, group: Mapping[int, str], n_classes: int | No
                 "probabilities of a model from 0 without a gap",
                 "missing-column",
             )
-    if n_classes is not None and len(group) > n_classes:
-        raise DataError(
-            f"{table.source}: {name!r} has probabilities of {len(group)} classes; the run has {n_classes}",
-            "label-out-of-range",
-        )
     columns = [group[j] for j in range(len(group))]
     values = np.stack([numeric(table, column, allow_missing=True) for column in columns], axis=1)
     empty = np.isnan(values)

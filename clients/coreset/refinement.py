@@ -41,7 +41,7 @@ class _Grid(NamedTuple):
     def rounded(
         self, sums: Float64[np.ndarray, "k d"], rows: Float64[np.ndarray, "k"], whole: Int64[np.ndarray, "k"]
     ) -> Float64[np.ndarray, "k d"]:
-        """Round the distance of each sum from as many times the mean; return the sums of as many `whole` rows."""
+        """Round the difference of each sum from `rows` times the mean; return the sums for `whole` numbers of rows."""
         step = np.where(self.step > 0, self.step, 1.0)
         steps = np.rint((sums - rows[:, np.newaxis] * self.mean) / step)
         return np.asarray(whole[:, np.newaxis] * self.mean + np.where(self.step > 0, steps * step, 0.0))

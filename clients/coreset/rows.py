@@ -20,7 +20,7 @@ from protocols.wire.faults import Fault, SiteFault
 MOST_EXCHANGED = 50_000
 """Most rows of a site that exchange clusters: it takes a second, and points of more rows lose little."""
 MOST_CONTESTED = 300_000
-"""Rows of points with several centers that are divided at once; of more, each part takes a pass over the rows."""
+"""Most rows of points with several centers that are divided in one pass over the rows."""
 _FEWEST_CONTESTED = 1000
 """Fewest rows of a group that are assigned by a flow, rather than to their cheapest center."""
 
@@ -119,22 +119,22 @@ def follow_points(rows: SummarizedRows, shares: PointMasses) -> Int[np.ndarray, 
         if len(index):
             x = np.concatenate([each for _, each in split])
             own = shares.where(contested[shares.point])
-            division = distribute(x, np.ones(len(x), np.int64), rows.point[index], own, rows.centers)
+            division = distribute(x, np.ones(len(x), np.int64), rows.point[index].astype(np.int64), own, rows.centers)
             labels[index[division.point]] = division.center
     return labels
 
 
 def _contested(several: Bool[np.ndarray, "m"], weights: Int64[np.ndarray, "m"]) -> list[Bool[np.ndarray, "m"]]:
-    """Return the points with several centers, in parts of so few rows that these fit in memory; a part at least."""
+    """Return the points with several centers, in parts whose rows fit in memory; one part at least."""
     part = np.cumsum(weights * several) // MOST_CONTESTED
     return [several & (part == each) for each in np.unique(part[several])] or [several]
 
 
 def exchange_rows(rows: SummarizedRows, labels: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
-    """Return clusters with as many rows of each group in each, and of lower cost where rows need not follow points.
+    """Return clusters of lower cost, in which rows need not follow their points; each has as many rows of each group.
 
-    Points are means of some rows, each of which may lie nearer to another center. What rows exchange among each other
-    at a site changes no number that leaves it, and no cluster's fairness.
+    A point is the mean of rows, some of which may lie nearer to another center. An exchange of rows within a site
+    changes no number that leaves it, and no cluster's fairness.
 
     Examples
     --------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from clients.data.inspection import cautions, classes_in, warnings_about
+from clients.data.inspection import classes_in, inspect
 from clients.data.preparation import empty_columns, prepare
 from clients.data.source import read_source
 from clients.data.table import DataError
@@ -46,8 +46,7 @@ def advice_of(config: Mapping[str, object]) -> Advice:
     try:
         table = read_source(config)
         done = prepare(table, config)
-        warnings, of_decision = warnings_about(table, config), cautions(table, config)
-        return Advice(done.notes, done.empty, warnings, of_decision, classes_in(table, config))
+        return Advice(done.notes, done.empty, *inspect(table, config), classes_in(table, config))
     except DataError:  # the protocol's own lines say what is wrong
         return Advice([], [], [], [], set())
 

@@ -12,19 +12,36 @@ from clients.data.table import NUMBER, UNKNOWN
 Cells = Shaped[np.ndarray, "n"]
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.ASCII)
 _COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
-_UNIT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\W\d_][^\d]*|%)", re.ASCII)
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d+)?", re.ASCII)
+"""A number with points between thousands (`1.234`, `1.234,5`), in a column or file of decimal commas."""
+_COMMA_COLUMN = re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+(\D.*)?", re.ASCII)
+"""A cell that only a column of decimal commas has."""
+_POINT_COLUMN = re.compile(r"[+-]?\d{1,3}(,\d{3})+\.\d+(\D.*)?", re.ASCII)
+"""A cell that only a column of decimal points has."""
+_UNIT = re.compile(r"([+-]?(?:[\d.,]*\d\.?)(?:[eE][+-]?\d+)?)\s*([^\W\d_][^\d]*|[%€$£])", re.ASCII)
 TRUTH_WORDS = {"true": 1.0, "yes": 1.0, "y": 1.0, "false": 0.0, "no": 0.0, "n": 0.0}
 
 
-def number_of(cell: str) -> float | None:
+def number_of(cell: str, *, commas: bool = False) -> float | None:
     """Return the number that a person means by a cell; None if it is none.
+
+    Parameters
+    ----------
+    cell : str
+        The cell.
+    commas : bool
+        Whether the column has decimal commas, and so points between thousands.
 
     Examples
     --------
     >>> [number_of(cell) for cell in ("1,234.5", "45 y", "yes", "3,7", "north")]
     [1234.5, 45.0, 1.0, 3.7, None]
+    >>> [number_of(cell, commas=True) for cell in ("1.234,5", "1.234", "1.234,50 €", "3,725")]
+    [1234.5, 1234.0, 1234.5, 3.725]
     """
     text = cell.strip()
+    if commas and (_GROUPED.fullmatch(text) or _COMMA.fullmatch(text)):
+        return float(text.replace(".", "").replace(",", "."))
     if NUMBER.fullmatch(text):
         return float(text)
     if text.lower() in TRUTH_WORDS:
@@ -34,8 +51,30 @@ def number_of(cell: str) -> float | None:
     if _COMMA.fullmatch(text):
         return float(text.replace(",", "."))
     if unit := _UNIT.fullmatch(text):
-        return float(unit[1])
+        return number_of(unit[1], commas=commas)
     return None
+
+
+def without_points(cells: Cells) -> Cells:
+    """Return a column of text of a file with decimal commas: numbers with points between thousands as plain numbers.
+
+    A column in which some known cell is no number is returned as it is.
+
+    Examples
+    --------
+    >>> without_points(np.array(["1.234", "800", "2.500,5"], object)).tolist()
+    [1234.0, 800.0, 2500.5]
+    >>> without_points(np.array(["1.234", "n/a"], object)).tolist()
+    ['1234', 'n/a']
+    """
+    texts = [cell.strip() if isinstance(cell, str) else "" for cell in cells.tolist()]
+    known = [text for text in texts if text.lower() not in UNKNOWN]
+    plain = all(_GROUPED.fullmatch(text) or re.fullmatch(r"[+-]?(0|[1-9]\d*)(,\d+)?", text) for text in known)
+    if not plain or not any(map(_GROUPED.fullmatch, known)):
+        return cells
+    numbers = {text: text.replace(".", "").replace(",", ".") for text in known}
+    read = np.array([numbers.get(text, text) or None for text in texts], object)
+    return read.astype(np.float64) if all(text in numbers or not text for text in texts) else read
 
 
 def numbers_of(cells: Cells) -> Float64[np.ndarray, "n"] | None:
@@ -58,11 +97,14 @@ def numbers_of(cells: Cells) -> Float64[np.ndarray, "n"] | None:
         return None
     read: dict[str, float] = {}
     units, apart = set(), True
+    commas = _has(_COMMA_COLUMN, cells)
+    if commas and _has(_POINT_COLUMN, cells):
+        return None
     for cell in {cell for cell in cells.tolist() if cell is not None}:
         if cell.strip().lower() in UNKNOWN:
             read[cell] = np.nan
             continue
-        number = number_of(cell)
+        number = number_of(cell, commas=commas)
         if number is None:
             return None
         read[cell] = number
@@ -72,6 +114,10 @@ def numbers_of(cells: Cells) -> Float64[np.ndarray, "n"] | None:
     if not units or len(units - {""}) > 1 or (len(units) > 1 and not apart):
         return None
     return np.array([np.nan if cell is None else read[cell] for cell in cells.tolist()], np.float64)
+
+
+def _has(pattern: re.Pattern[str], cells: Cells) -> bool:
+    return any(cell is not None and pattern.fullmatch(cell.strip()) for cell in cells.tolist())
 
 
 def example_of(cells: Cells, numbers: Float64[np.ndarray, "n"]) -> tuple[int, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clients.data.blocks import read_head
+from clients.data.cells import example_of, numbers_of
 from clients.data.column_selection import holds_numbers, sensitive_columns
 from clients.data.files import read_table
 from clients.data.simulated_sites import SimulatedSites
@@ -113,7 +114,8 @@ def _difference(table: Table, own: Sequence[str], common: Sequence[str], example
     for name in lacking:
         if name in table.columns:
             empty = table.columns[name].dtype.kind in "iuf"
-            return f"column {name!r} {'is empty, and holds' if empty else 'holds text, and'} numbers in the others"
+            held = "is empty, and holds" if empty else f"holds {_text(table, name)}, and"
+            return f"column {name!r} {held} numbers in the others"
         near = [each for each in further if each.lower() == name.lower()] or difflib.get_close_matches(
             name, further, n=1
         )
@@ -122,8 +124,15 @@ def _difference(table: Table, own: Sequence[str], common: Sequence[str], example
     for name in further:
         if name in example.columns:
             empty = example.columns[name].dtype.kind in "iuf"
-            return f"column {name!r} holds numbers, and {'is empty' if empty else 'text'} in the others"
+            return f"column {name!r} holds numbers, and {'is empty' if empty else _text(example, name)} in the others"
     return f"the column {quote(further)} is not in the others"
+
+
+def _text(table: Table, name: str) -> str:
+    """Describe a column of text, and what ``missing`` would read there."""
+    cells = table.columns[name]
+    numbers = numbers_of(cells)
+    return "text" if numbers is None else f"text (missing=impute or drop reads {example_of(cells, numbers)[1]})"
 
 
 def unused_columns(tables: Tables, config: Mapping[str, Any]) -> list[str]:

@@ -18,13 +18,15 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 from clients.data.bombs import GzipText
+from clients.data.cells import without_points
 from clients.data.table import DataError, check_names, frame_columns
 
 _ZERO_LED = r"\s*[+-]?0[0-9]"
 _ZERO_LED_CELL = re.compile(rb'[,;\t"\r\n]' + _ZERO_LED.encode())
-_COMMA_CELL = re.compile(rb"[;\t\r\n]\s*[+-]?\d+,\d+\s*(?=[;\t\r\n]|$)")
+_COMMA_CELL = re.compile(rb"[;\t\r\n]\s*[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+\s*(?=[;\t\r\n]|$)")
 """A number with a decimal comma, in a file whose cells are not separated by commas."""
-_POINT_CELL = re.compile(rb"[;\t\r\n]\s*[+-]?\d*\.\d+\s*(?=[;\t\r\n]|$)")
+_POINT_CELL = re.compile(rb"[;\t\r\n]\s*[+-]?(?![1-9]\d{0,2}\.\d{3}\s*(?:[;\t\r\n]|$))\d*\.\d+\s*(?=[;\t\r\n]|$)")
+"""A number with a decimal point, other than `1.234`, which is a thousand in a file of decimal commas."""
 
 
 @contextmanager
@@ -141,15 +143,17 @@ class CsvFile:
         options |= {"skip_blank_lines": False, "low_memory": False}
         if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
             options["float_precision"] = "round_trip"  # from 3.1 on the default is exact, and this deprecated
-        if self._separator != ",":
-            decimal = "," if _COMMA_CELL.search(part.content) and not _POINT_CELL.search(part.content) else "."
-            options |= {"sep": self._separator, "decimal": decimal}
+        commas = self._separator != "," and _COMMA_CELL.search(part.content) and not _POINT_CELL.search(part.content)
+        options |= {"sep": self._separator, "decimal": "," if commas else "."}
         wanted: dict[str, Any] = {
             "usecols": None if numbers is None else [*numbers, *text],
             "dtype": dict.fromkeys(text, str),
         }
         try:
             columns = dict(frame_columns(pd.read_csv(io.BytesIO(part.content), **wanted, **options)))
+            if commas:
+                others = columns.keys() - set(text)
+                columns |= {name: without_points(columns[name]) for name in others if columns[name].dtype == object}
             parsed = [name for name, values in columns.items() if values.dtype.kind in "iuf"]
             if numbers is None and parsed and _ZERO_LED_CELL.search(part.content):
                 cells = pd.read_csv(io.BytesIO(part.content), usecols=parsed, dtype=str, **options)

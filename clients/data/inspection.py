@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
@@ -29,12 +30,29 @@ _PERSON = re.compile(
 _FEWEST_IN_CATEGORY = 5
 _COPY = 0.9999
 """Correlation with the target above which a column is nearly a copy of it."""
+_TOTAL = 1e-6
+"""Largest relative difference of a total, which spreadsheets compute from unrounded numbers."""
 _MOST = 6
 """Most names in a line."""
 
 
-def warnings_about(table: Table, config: Mapping[str, object]) -> list[str]:
-    r"""Return warnings about a site's table.
+class Inspection(NamedTuple):
+    """Warnings about a site's table.
+
+    Attributes
+    ----------
+    warnings : list of str
+        All of them.
+    cautions : list of str
+        Warnings about columns and rows that make errors look too small or too large.
+    """
+
+    warnings: list[str]
+    cautions: list[str]
+
+
+def inspect(table: Table, config: Mapping[str, object]) -> Inspection:
+    r"""Inspect a site's table.
 
     Parameters
     ----------
@@ -47,36 +65,24 @@ def warnings_about(table: Table, config: Mapping[str, object]) -> list[str]:
     --------
     >>> x = np.arange(6.0)
     >>> table = Table("ward.csv", {"patient id": x, "dose": 2 * x, "y": 4 * x + 1, "unit": np.ones(6)})
-    >>> print(*warnings_about(table, {"target": "y"}), sep="\n")
+    >>> print(*inspect(table, {"target": "y"}).warnings, sep="\n")
     'patient id' looks like an identifier: leave it out of features, or set id
     'dose' and 'patient id' are nearly copies of the target: would you know them before it?
     'unit' is constant, and tells nothing
     'dose' is the same as 'patient id' up to its unit
+    >>> inspect(table, {"target": "y", "features": "dose unit"}).cautions
+    ["'dose' is nearly a copy of the target: would you know it before it?"]
     """
     table = _as_read(table, config)
     content = _content(table, config)
     categories = {each.column for each in categories_of(config)}
     texts = {name: cells for name, cells in content.items() if cells.dtype.kind in "bO" and name not in categories}
     numbers = _numbers(content)
-    return [
-        *_text_columns(table, texts, setting(config, "missing") or "refuse"),
-        *_missing(numbers, setting(config, "missing") or "refuse"),
-        *_cautions(table, numbers, config),
-        *_idle(numbers),
-    ]
-
-
-def cautions(table: Table, config: Mapping[str, object]) -> list[str]:
-    """Return the warnings of columns and rows that make errors look too small.
-
-    Examples
-    --------
-    >>> table = Table("ward.csv", {"dose": np.arange(6.0) ** 2, "y": 4 * np.arange(6.0) ** 2})
-    >>> cautions(table, {"target": "y"}), cautions(table, {"target": "y", "features": "age"})
-    (["'dose' is nearly a copy of the target: would you know it before it?"], [])
-    """
-    table = _as_read(table, config)
-    return _cautions(table, _numbers(_content(table, config)), config)
+    way = setting(config, "missing") or "refuse"
+    cautions = _cautions(table, numbers, config)
+    return Inspection(
+        [*_text_columns(table, texts, config, way), *_missing(numbers, way), *cautions, *_idle(numbers)], cautions
+    )
 
 
 def _cautions(table: Table, numbers: dict[str, Float64[np.ndarray, "n"]], config: Mapping[str, object]) -> list[str]:
@@ -87,6 +93,7 @@ def _cautions(table: Table, numbers: dict[str, Float64[np.ndarray, "n"]], config
         ),
         *_copies(_copies_of_target(table, numbers | _indicators(table, config), setting(config, "target"))),
         *_persons(table, config),
+        *_totals(table),
     ]
 
 
@@ -131,7 +138,7 @@ def _indicators(table: Table, config: Mapping[str, object]) -> dict[str, Float64
 
 
 def misleading(table: Table, config: Mapping[str, object]) -> dict[str, str]:
-    """Return columns that a model should not learn from, and why; parameters as of `warnings_about`.
+    """Return columns that a model should not learn from, and why; parameters as of `inspect`.
 
     Those are columns of numbers, and values of a column that ``categories`` names (``discharge=deceased``).
 
@@ -182,7 +189,9 @@ def _is_category(table: Table, name: str) -> bool:
     return 1 < len(values) <= min(MOST_VALUES, max(2, table.n // 2))
 
 
-def _text_columns(table: Table, texts: Mapping[str, np.ndarray], missing: str) -> Iterator[str]:
+def _text_columns(
+    table: Table, texts: Mapping[str, np.ndarray], config: Mapping[str, object], missing: str
+) -> Iterator[str]:
     """Yield warnings about unused columns of text, and the settings that would use them."""
     for name, cells in texts.items():
         numbers = numbers_of(cells)
@@ -190,9 +199,9 @@ def _text_columns(table: Table, texts: Mapping[str, np.ndarray], missing: str) -
             row, example = example_of(cells, numbers)
             yield f"{cell_name(table, name, row)}: the column is text; missing=drop or impute reads it, {example}"
     categories = [name for name in texts if _is_category(table, name)]
-    if categories:
+    if categories and not setting(config, "features"):  # else they are used, or an error
         line = f"{_names(categories)}: text, not used unless categories names the values, the same at every site"
-        suggestion = suggested_categories([table], {})
+        suggestion = suggested_categories([table], config)
         yield f"{line} (of this one: categories={suggestion!r})" if suggestion else line
 
 
@@ -277,6 +286,18 @@ def _persons(table: Table, config: Mapping[str, object]) -> Iterator[str]:
                 f"{name!r}: {repeated} of {len(counts)} names have several rows; rows of one person on both sides of a"
                 f" hold-out make errors look small: set group={name!r}"
             )
+
+
+def _totals(table: Table) -> Iterator[str]:
+    """Yield a warning about a row of totals below the others: a number there is the sum of those above."""
+    for name, cells in _numbers(table.columns).items():
+        known = np.flatnonzero(np.isfinite(cells))
+        if len(known) < 10 or np.count_nonzero(cells[known]) < len(known) / 2:
+            continue
+        above, last = cells[known[:-1]], float(cells[known[-1]])
+        if abs(last) > np.abs(above).max() and abs(last - above.sum()) <= _TOTAL * abs(last):
+            yield f"{cell_name(table, name, int(known[-1]))}: is the sum of the rows above: leave out a row of totals"
+            return
 
 
 def person_column(tables: Sequence[Table]) -> str:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from clients.data.categories import Category, categories_of, categories_text
-from clients.data.cells import numbers_of, text_of
+from clients.data.cells import number_of, numbers_of, text_of
 from clients.data.inspection import misleading, person_column, suggested_categories
 from clients.data.preparation import prepare
-from clients.data.table import DataError, Table, quote
+from clients.data.table import MOST_SHOWN, UNKNOWN, DataError, Table, quote
 from common.grouping import list_names
 
 Tables = Mapping[str, Table]
@@ -122,7 +122,7 @@ def cleaning(tables: Tables, columns: Iterable[str], roles: Mapping[str, str]) -
         if name in taken or name in left_out:
             continue
         if not all(name in each and each[name].dtype.kind in "iuf" for each in values):
-            left_out[name] = "holds text"
+            left_out[name] = describe_text(tables, name)
         elif all(_is_constant(each[name]) for each in values):
             left_out[name] = "is constant"
         elif any(np.isnan(each[name].astype(float)).all() for each in values):
@@ -132,6 +132,19 @@ def cleaning(tables: Tables, columns: Iterable[str], roles: Mapping[str, str]) -
         used = [name for name in done[0].columns if name not in left_out and name not in taken]
         settings["features"] = " ".join(_patterns(used, categories_of(settings)))
     return settings, left_out
+
+
+def describe_text(tables: Tables, name: str) -> str:
+    """Return the reason why a column is no input, with the first cell that is no number if most are numbers."""
+    for table in tables.values():
+        cells = table.columns[name].tolist() if name in table.columns else []
+        texts = {
+            row: cell for row, cell in enumerate(cells) if isinstance(cell, str) and cell.strip().lower() not in UNKNOWN
+        }
+        odd = [row for row, cell in texts.items() if number_of(cell) is None and number_of(cell, commas=True) is None]
+        if 0 < len(odd) < len(texts) / 2:
+            return f"holds text: {texts[odd[0]][:MOST_SHOWN]!r} at {table.source}, {table.where(odd[0])}"
+    return "holds text"
 
 
 def absent_columns(tables: Tables, common: Sequence[str]) -> dict[str, str]:

@@ -37,8 +37,11 @@ NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 """A number as text."""
 GLOB = re.compile(r"[*?\[]")
 """Characters that distinguish a glob from a plain name."""
-UNKNOWN = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})
-"""Words that people write for a missing value, in upper or lower case."""
+_SPREADSHEET_ERRORS = frozenset(
+    {"#n/a", "#nv", "#div/0!", "#value!", "#wert!", "#num!", "#zahl!", "#ref!", "#bezug!", "#name?", "#null!"}
+)
+UNKNOWN = _SPREADSHEET_ERRORS | {"", "?", "-", "na", "n/a", "nan", "null", "none"}
+"""Words that people and spreadsheets write for a missing value, in upper or lower case."""
 _NO_CELL = (bytes, bytearray, complex, dict, frozenset, list, np.ndarray, set, tuple)
 """Types of objects that have no text which a person would read as one value."""
 MOST_SHOWN = 20  # characters of a cell, or names of columns, in a message

@@ -80,14 +80,14 @@ def _best(own: OwnUnits, ask: PredictAlone) -> tuple[float, ...]:
 
 
 def _local(rows: Part, ask: PredictAlone) -> int:
-    """Return how many nearest rows predict a point, if the site has many rows; else 0."""
+    """Return the number of nearest rows that predict a point; 0 at a site with few rows."""
     return (ask.local or NEAREST) if len(rows.y) > ask.max_rows else 0
 
 
 def _predict(
     rows: Part, points: Float64[np.ndarray, "t d"], theta: tuple[float, ...], ask: PredictAlone, *, as_they_are: bool
 ) -> _Prediction:
-    """Predict by one Gaussian process of all rows, or of the nearest ones if they are many; as other predictions do."""
+    """Predict by one Gaussian process of all rows, or of nearest rows, as other predictions of the site do."""
     nothing, local = np.zeros((0, points.shape[1])), _local(rows, ask)
     if local:
         exact: Sketch = nearest_rows_of(rows, ask.kernel, theta, local).predict(points, nothing)

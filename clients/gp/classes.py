@@ -1,4 +1,4 @@
-"""Classes at a site of gp: rows that are predicted without themselves, and how sure their probabilities may be."""
+"""Classes at a site of gp: leave-one-out predictions, and their log losses by the sharpness of probabilities."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from numerics.gp.dirichlet import SHARPNESS, LatentUnits, losses_by_sharpness
 def latent_left_out(
     rows: Part, kernel: str, theta: tuple[float, ...], local: int
 ) -> tuple[Float64[np.ndarray, "n k"], Float64[np.ndarray, "n k"], Int64[np.ndarray, "n"]]:
-    """Predict the latent functions at an expert's rows without these; return mean, variance, and the rows' classes.
+    """Predict the latent functions at an expert's rows, left out; return mean, variance, and the rows' classes.
 
-    Of an expert of nearest rows (`local`), these are some of its rows.
+    An expert of nearest rows (`local`) predicts a sample of its rows.
 
     Raises
     ------
@@ -31,7 +31,7 @@ def latent_left_out(
         known = each.noise[places] + np.exp(2 * theta[-1])
         means.append(each.y[places] - left_out.errors)
         variances.append(np.maximum(left_out.variances - known, 0.0))
-    # The output of the class that a row has is the surest.
+    # A row's own class has the output with the least noise.
     assert rows.noise is not None  # noqa: S101 - as above
     return np.column_stack(means), np.column_stack(variances), rows.noise[places].argmin(axis=1)
 
@@ -39,7 +39,7 @@ def latent_left_out(
 def losses_left_out(
     experts: Sequence[Part], kernel: str, theta: tuple[float, ...], local: int, units: LatentUnits
 ) -> Float64[np.ndarray, "21"]:
-    """Return the sum of the log losses of rows that are predicted without themselves, for each of `SHARPNESS`."""
+    """Return the sum of the leave-one-out log losses of the rows, for each of `SHARPNESS`."""
     totals = np.zeros(len(SHARPNESS))
     for rows in experts:
         mean, variance, own = latent_left_out(rows, kernel, theta, local)

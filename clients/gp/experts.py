@@ -47,9 +47,9 @@ class Part:
     x, y : ndarray
         ``(n, d)`` inputs and ``(n,)`` outputs; where these are classes, ``(n, k)`` outputs of all classes.
     person : ndarray or None
-        ``(n,)`` persons of the rows, which are left out as a whole; None: every row is about another one.
+        ``(n,)`` persons of the rows, which are left out as a whole; None: every row is of another person.
     noise : ndarray or None
-        Known variances of the noise of outputs of classes, of their shape; None: nothing is known.
+        Known variances of the noise of outputs of classes, in the shape of `y`; None: unknown.
 
     Examples
     --------
@@ -93,14 +93,14 @@ class Part:
 
 
 def rows_of(site: Site, ask: Survey | ExpertAsk) -> Measurements:
-    """Return the site's rows without those that have a wrong cell; with `robust`, nor an outlier among the outputs.
+    """Return the site's rows without those that have a wrong cell and, with `robust`, those with outlying outputs.
 
-    At a real site, an input that few rows have counts as that of others (`numerics.gp.rare_values`), and outputs beyond
-    `LIMIT` as `LIMIT` deviations where few rows have one.
+    At a real site, an input value that few rows have is replaced by that of others (`numerics.gp.rare_values`), and an
+    output beyond `LIMIT` deviations, if few rows have one, by `LIMIT` deviations.
 
-    Whoever knows sums over the rows with and without these learns the difference: a site leaves out ``min-rows`` rows,
-    if any, and as many more for outliers. A site that would then have too few rows for an expert keeps all, and so does
-    a real site that splits its rows: an expert might lose a single one.
+    Sums over the rows with and without these reveal the difference. So a site leaves out at least ``min-rows`` rows, if
+    any, and at least as many more for outliers. It keeps all if too few would remain for an expert. A real site that
+    splits its rows keeps outliers: an expert might lose a single one.
     """
     rows = _usual_rows(site)
     if ask.robust and not (site.has_private_rows and _splits(rows, ask)):
@@ -117,7 +117,7 @@ def _usual_rows(site: Site) -> Measurements:
 
 
 def _fewest(site: Site) -> int:
-    """Return the fewest rows of which a value may be told."""
+    """Return the number of rows below which a value counts as rare."""
     return rows_that_hold(site.policy.at_least(int(FEWEST_ROWS)), site.shard.person)
 
 
@@ -149,7 +149,7 @@ def _without_rare_inputs(rows: Measurements, fewest: int) -> Measurements:
 
 
 def nearest_of(rows: Measurements, ask: Survey | ExpertAsk) -> int:
-    """Return how many nearest rows predict a point, if the site has one expert of all its rows that does so; else 0."""
+    """Return the number of nearest rows by which the site's single expert predicts; 0 if it has other experts."""
     return ask.local if rows.part is None and rows.n > ask.max_rows else 0
 
 
@@ -205,7 +205,7 @@ def experts_of(site: Site, ask: ExpertAsk) -> list[Part]:
 
 
 def _latent_units(rows: Measurements, ask: ExpertAsk) -> tuple[tuple[int, ...], tuple[float, ...]] | None:
-    """Return the places of the site's classes among all, and the origins of the outputs of these; None for amounts."""
+    """Return the places of the site's classes among all, and the origins of their outputs; None for amounts."""
     sound = bool(rows.classes) == bool(ask.classes) and set(rows.classes) <= set(ask.classes)
     sound &= len(set(ask.classes)) == len(ask.classes) == len(ask.class_means) <= MOST_CLASSES
     if ask.classes:
@@ -226,7 +226,7 @@ class OwnUnits(NamedTuple):
     units : Units
         The units.
     latent : LatentUnits or None
-        Those of the outputs where these are classes; None for amounts.
+        Units of the outputs if these are classes; None for amounts.
     part : Part
         All rows, as one expert.
     """
@@ -294,7 +294,7 @@ def kernel_for(text: str, d: int) -> Kernel:
 
 @lru_cache(maxsize=4)
 def learning_parts(rows: Part) -> list[Part]:
-    """Return the neighborhoods that stand for the rows of an expert of nearest rows in the search."""
+    """Return the neighborhoods that represent an expert of nearest rows in the search for hyperparameters."""
     places = neighborhoods(rows.x, np.random.default_rng(rows.digest))
     return [rows.at(own) for own in places]
 
@@ -317,7 +317,7 @@ def best_fit_of(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64
 
 
 def gain_without_outliers(ask: Survey, site: Site) -> Float64[np.ndarray, "2"]:
-    """Return how much better rows are predicted without outliers among the outputs, as `Moments.outliers`."""
+    """Return the gain in predictions if outlying outputs are left out, as `Moments.outliers`."""
     rows, own = rows_of(site, replace(ask, robust=False)), _usual_rows(site)
     usual = np.asarray(~own.cells_beyond(LIMIT).any(axis=1))
     if rows.classes or rows_of(site, replace(ask, robust=True)).n == rows.n:
@@ -370,9 +370,9 @@ def own_noise_of(parts: tuple[Part, ...], kernel: str, theta: tuple[float, ...])
 
 
 def rows_left_out(rows: Part, kernel: str, theta: tuple[float, ...], local: int) -> LeftOut:
-    """Predict rows of an expert without themselves: all of them, or if nearest rows predict (`local`) some."""
+    """Return leave-one-out predictions of an expert's rows; of a sample of them if nearest rows predict (`local`)."""
     if local:
-        # The same rows for all outputs of a row: their digests differ in what follows the content's.
+        # The same sample for all outputs of a row: their digests begin alike, with the content's.
         rng = np.random.default_rng(rows.digest[:_DIGEST_WORDS])
         return nearest_rows_of(rows, kernel, theta, local).left_out(rng, rows.person)
     return expert_of(rows, kernel, theta).left_out(rows.person)

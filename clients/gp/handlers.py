@@ -91,8 +91,8 @@ def survey(ask: Survey, site: Site) -> Moments:
     """Answer with the moments of the site's experts, and with the hyperparameters that fit its rows best."""
     rows = rows_of(site, ask)
     kernel_for(ask.kernel, len(rows.features))  # refuses an unknown kernel, even if nothing is fitted
-    _commit_to(site, "split", ask.max_rows, ask.local)
-    _commit_to(site, "kernel", ask.kernel, ask.fit)  # each kernel would tell other sums over the same rows
+    site.commitments.hold("split", ask.max_rows, ask.local)
+    site.commitments.hold("kernel", ask.kernel, ask.fit)  # each kernel would tell other sums over the same rows
     if ask.max_rows < 1 or not (ask.local == 0 or FEWEST_NEAREST <= ask.local <= MOST_NEAREST):
         raise SiteFault(Fault.MALFORMED_ASK, "max_rows is below 1, or local out of range")
     with single_threaded():
@@ -127,19 +127,13 @@ def survey(ask: Survey, site: Site) -> Moments:
     )
 
 
-def _commit_to(site: Site, name: str, *values: object) -> None:
-    """Refuse an ask whose values differ from those of an earlier ask of the run (clients/commitments.py)."""
-    if not site.commitments.keeps(name, *values):
-        raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
-
-
 def _experts(ask: ExpertAsk, site: Site) -> list[Part]:
     """Return the site's experts, and refuse another split or other units than in an earlier ask."""
-    _commit_to(site, "split", ask.max_rows, ask.local)
-    _commit_to(site, "treatment of outliers", ask.robust)
-    _commit_to(site, "noise", ask.own_noise)
-    _commit_to(site, "units", ask.mean, ask.scale, ask.y_mean, ask.y_scale)
-    _commit_to(site, "classes", ask.classes, ask.class_means)
+    site.commitments.hold("split", ask.max_rows, ask.local)
+    site.commitments.hold("treatment of outliers", ask.robust)
+    site.commitments.hold("noise", ask.own_noise)
+    site.commitments.hold("units", ask.mean, ask.scale, ask.y_mean, ask.y_scale)
+    site.commitments.hold("classes", ask.classes, ask.class_means)
     return experts_of(site, ask)
 
 
@@ -185,7 +179,7 @@ def validate(ask: Validate, site: Site) -> Errors:
 
 
 def _error_left_out(experts: list[Part], ask: Validate, theta: tuple[float, ...], local: int) -> float:
-    """Return the sum of squared errors of rows left out, or where outputs are classes of their log losses."""
+    """Return the sum of squared errors of left-out rows, or of their log losses if outputs are classes."""
     if not ask.classes:
         errors = [rows_left_out(rows, ask.kernel, theta, local).errors for rows in experts]
         return float(np.sum(np.square(np.concatenate(errors))))
@@ -243,7 +237,7 @@ def share(ask: Share, site: Site) -> Rows:
     """Answer with rows for the communication expert, the same rows at every ask."""
     if not site.consents.allows("allow-rows"):
         raise SiteFault(Fault.ROWS_NOT_ALLOWED)
-    _commit_to(site, "number of rows shared", ask.rows)
+    site.commitments.hold("number of rows shared", ask.rows)
     experts = _experts(ask, site)
     if ask.classes:
         raise SiteFault(Fault.MALFORMED_ASK, "rows whose outputs are classes")
@@ -279,12 +273,12 @@ def calibrate(ask: Calibrate, site: Site) -> Residuals:
     if ask.classes:
         raise SiteFault(Fault.MALFORMED_ASK, "residuals of classes")
     theta = _checked_theta(ask.theta, ask.kernel, ask)
-    _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
+    site.commitments.hold("hyperparameters", ask.kernel, ask.theta)
     local, common = nearest_of(rows_of(site, ask), ask), float(np.exp(2 * theta[-1]))
     with single_threaded():
         own = _own_theta(ask, theta, experts, local)
         left_out = [rows_left_out(rows, ask.kernel, own, local) for rows in experts]
-    # The center takes the noise of an observation for the common one, wherever it is.
+    # The center assumes the common noise for every observation.
     more = common - float(np.exp(2 * own[-1])) if ask.own_noise else 0.0
     return Residuals(histogram(np.concatenate([each.errors / np.sqrt(each.variances + more) for each in left_out])))
 
@@ -294,7 +288,7 @@ def sharpen(ask: Sharpen, site: Site) -> Losses:
     """Answer with the log losses of rows left out by the sharpness of their probabilities, summed over the experts."""
     experts = _experts(ask, site)
     theta = _checked_theta(ask.theta, ask.kernel, ask)
-    _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
+    site.commitments.hold("hyperparameters", ask.kernel, ask.theta)
     if not ask.classes:
         raise SiteFault(Fault.MALFORMED_ASK, "the sharpness of amounts")
     local = nearest_of(rows_of(site, ask), ask)
@@ -318,11 +312,11 @@ def predict(ask: Predict, site: Site) -> Predictions:
     experts = _experts(ask, site)
     _check_points(ask, experts)
     theta = _checked_theta(ask.theta, ask.kernel, ask)
-    _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
-    _commit_to(site, "model", ask.kernel, ask.theta, ask.landmarks, ask.seed, ask.varies, ask.joint)
-    _commit_to(site, "set of shared rows", ask.shared_x, ask.shared_y)
+    site.commitments.hold("hyperparameters", ask.kernel, ask.theta)
+    site.commitments.hold("model", ask.kernel, ask.theta, ask.landmarks, ask.seed, ask.varies, ask.joint)
+    site.commitments.hold("set of shared rows", ask.shared_x, ask.shared_y)
     if ask.shared_rows:  # 0 if the site's shared rows did not reach the center
-        _commit_to(site, "number of rows shared", ask.shared_rows)
+        site.commitments.hold("number of rows shared", ask.shared_rows)
     most = site.policy.private_limit(site.consents.number("max-queries", Consents.max_queries))
     if site.commitments.count("queries", ask.n_answers) > most:
         raise SiteFault(Fault.TOO_MANY_QUERIES)
@@ -358,7 +352,7 @@ def predict(ask: Predict, site: Site) -> Predictions:
 def predict_alone(ask: PredictAlone, site: Site) -> ErrorsAlone:
     """Answer with the errors that the site makes alone at the center's test points, summed over groups of them."""
     _experts(ask, site)  # refuses other rows and units than were agreed
-    _commit_to(site, "test points", ask.points, ask.outputs, ask.groups)
+    site.commitments.hold("test points", ask.points, ask.outputs, ask.groups)
     return errors_alone(ask, site)
 
 

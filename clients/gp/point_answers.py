@@ -23,12 +23,12 @@ logger = logging.getLogger("flwr")
 _LONE = "lone queries"
 """Name of the commitments' counter of predictions that rest on few rows."""
 _PREDICTED = 0.75
-"""Share of the variance of a site's outputs below which the error of its rows, left out, counts as a prediction."""
+"""Share of the variance of a site's outputs; with a smaller leave-one-out error its rows predict each other."""
 
 
 @dataclass(frozen=True, eq=False)
 class PointSetup:
-    """How a site's experts predict points.
+    """Settings by which a site's experts predict points.
 
     Attributes
     ----------
@@ -39,11 +39,11 @@ class PointSetup:
     offsets : ndarray
         ``(D, d)`` landmarks around every point.
     n_shared : int
-        So many first rows of each expert are known to the center, which may have made them up.
+        Number of first rows of each expert that the center knows, and may have invented.
     local : int
         Number of nearest rows that predict a point; 0: all rows do.
     joint : bool
-        Whether experts also answer about the landmarks.
+        Whether experts also predict at the landmarks.
     """
 
     kernel: str
@@ -66,7 +66,7 @@ class PointAnswers:
 
 
 def class_by_class(answers: Sequence[PointAnswers]) -> PointAnswers:
-    """Return the answers about all outputs, a point's after each other; of one output as they are."""
+    """Interleave the answers about several outputs, point by point."""
     if len(answers) == 1:
         return answers[0]
 
@@ -138,7 +138,7 @@ def _on_the_wire(
 
 
 def _usual_error(rows: Part, setup: PointSetup) -> float:
-    """Return the root mean square error of the site's own rows, left out; infinite where others hardly predict them.
+    """Return the root mean square leave-one-out error of the site's rows; infinite if they hardly predict each other.
 
     With short lengths in one column, and lengths that do not matter in the others, every row is alone, and no row
     predicts another.
@@ -159,7 +159,7 @@ def _protected(
 ) -> CoarseAnswer:
     """Return rounded answers. Those that rest on `few` rows are withheld beyond ``max-lone-queries``.
 
-    All of these are withheld where the hyperparameters do not predict the site's rows themselves.
+    If the hyperparameters do not predict the site's own rows, all of these are withheld.
     """
     answer = coarse(sketch.mean, sketch.explained, sketch.directions, few, prior, noise)
     lone = few & (answer.explained > 0)

@@ -1,4 +1,4 @@
-"""Which of a site's rows are among the rows that all sites share."""
+"""Places of a site's rows that are among the rows shared with all sites."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 FEWEST_EQUAL = 10
-"""Fewest rows of a group of values that a real site does not tell apart, unless its policy demands more (min-rows).
-What it costs stands in docs/residual.md, "A center that lies"."""
+"""Fewest rows of a group of values that a real site treats as equal, unless its policy demands more (min-rows).
+docs/residual.md, "A center that lies", has its cost."""
 ROWS = "rows"
 """Name in the memory: places of the common entities among the site's rows, in the order of the run."""
 _ABOUT, _DIGEST, _DIGEST_Y = "about", "digest", "digest-outcome"
@@ -72,7 +72,7 @@ class Agent:
     groups : ValueGroups or None
         Groups of values that no fit tells apart, whatever the fusion center asks; None in a simulation.
     person : ndarray or None
-        ``(n,)`` persons of the rows; None: every row is about another one.
+        ``(n,)`` persons of the rows; None: every row is of another person.
     """
 
     site: Site

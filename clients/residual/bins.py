@@ -19,7 +19,7 @@ from protocols.residual.payloads import Bin, EntityBins
 from protocols.wire.faults import Fault, SiteFault
 
 _BINS = "bins"
-"""Name in the memory: how the site has given its bins in this run."""
+"""Name in the memory: number of bins and eps of this run."""
 
 
 def allows_bins(site: Site, reader: str) -> bool:
@@ -50,10 +50,10 @@ def give_bins(ask: Bin, agent: Agent) -> EntityBins:
 
 
 def bins_of(site: Site) -> SavedBins:
-    """Return the bins as the site has given them in this run.
+    """Return the bins that the site has sent in this run.
 
-    They are of all rows of the site, whichever a run has in common with others: from runs with other rows a center
-    learns nothing more.
+    They are computed from all rows of the site, not from the common ones: so runs with other common rows reveal nothing
+    more.
     """
     if _BINS not in site.memory:
         raise SiteFault(Fault.STALE_MEMORY, "this run has had no bins of the site")
@@ -64,9 +64,9 @@ def bins_of(site: Site) -> SavedBins:
 
 
 def _key_of_draws(site: Site, columns: Columns) -> bytes:
-    """Return what the draws of randomized response depend on beside the row's name: the file, and the site's secret.
+    """Return the key of the draws of randomized response: a hash of the site's secret and of its columns.
 
-    Without the secret, who knows all of the file but one cell could try that cell's values against the draws.
+    Without the secret, somebody who knows all of the file but one cell could test values of that cell by the draws.
 
     Raises
     ------

@@ -65,7 +65,7 @@ def enrol(ask: Enrol, site: Site) -> Holdings:
 
 
 def _split_of(columns: Columns, site: Site) -> UInt8[np.ndarray, "_"]:
-    """Draw what the site's rows are for, if it holds the outcome and knows persons; at a real site always the same."""
+    """Draw the use of each row, if the site holds the outcome and knows persons; at a real site always the same."""
     if columns.y is None or columns.person is None:
         return np.zeros(0, np.uint8)
     settings = Settings.of(site.config)

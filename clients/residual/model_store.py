@@ -28,7 +28,7 @@ _TRUSTED = ("sklearn.", "numpy.", "scipy.")
 
 @dataclass(frozen=True)
 class SavedBins:
-    """A site's bins as it has given them, to give those of other rows.
+    """A site's bins, to compute those of other rows.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class SavedBins:
     epsilon : float
         eps of the randomized response; 0: none.
     key : bytes
-        Of its draws; nobody else knows it. Empty without randomized response.
+        Key of its draws, which nobody else knows; empty without randomized response.
     """
 
     bins: ColumnBins
@@ -69,11 +69,11 @@ class SavedModel:
     separate : bool
         Whether a prediction has a column for every part, not their sum.
     bins : SavedBins or None
-        Bins that take the place of predictions.
+        Bins that replace predictions.
     own : Boosting or None
         Prediction by the site's columns alone, whose columns are the last; None: it has no share in the result.
     medians : Mapping[str, float]
-        By column, what empty cells were filled with.
+        By column, the median that has filled empty cells.
     """
 
     features: tuple[str, ...]
@@ -225,9 +225,9 @@ def save_file(site: Site, name: str, content: Mapping[str, Any]) -> None:
     Parameters
     ----------
     site : Site
-        Whose file it is.
+        The site.
     name : str
-        Of the run, or of what else it is of.
+        Name of the run, or of the content.
     content : Mapping
         Estimators, arrays, and lists and mappings of these and of plain values.
 

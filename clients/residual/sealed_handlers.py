@@ -85,14 +85,14 @@ def open_and_answer(ask: SealedAsk, site: Site) -> SealedAnswer:
 
 
 def check_kinds(split: Split, site: Site) -> None:
-    """Refuse a split with few rows of a kind: their mean square would tell of single ones."""
+    """Refuse a split with few rows of a kind: their mean square would reveal single rows."""
     least = site.rows_that_hold(FEWEST_ROWS)
     if any(0 < n < least for n in (split.n_fit, split.n_validation, split.n_test)):
         raise SiteFault(Fault.TOO_FEW_ROWS, f"{split}: a mean over fewer than {least} rows would tell of single ones")
 
 
 def keeps_course(site: Site, name: str) -> bool:
-    """Return whether the run may have this course, ``ring`` or ``holder``; it has the same from beginning to end."""
+    """Return whether the run may have this course, ``ring`` or ``holder``; a run keeps its course to the end."""
     return site.commitments.keeps(f"course {site.lane}", name)
 
 
@@ -228,7 +228,7 @@ def _keep_ensemble(plan: Plan, site: Site) -> None:
 
 @answers(KeepEnsemble)
 def keep_ensemble(ask: KeepEnsemble, site: Site) -> Receipt:
-    """Store the same after the ring, where all coefficients are 1; asked again, give the same answer."""
+    """Store agents and mean outcome of a ring, where all coefficients are 1; asked again, give the same answer."""
     if CONCLUDED in site.memory:
         return Receipt(bool(site.memory[CONCLUDED]))
     y = outcome_of(site)

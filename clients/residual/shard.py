@@ -62,7 +62,7 @@ def open_shard(config: Mapping[str, object]) -> Columns:
     return columns_of(load(config), config)
 
 
-def columns_of(table: Table, config: Mapping[str, object], categories: Categories | None = None) -> Columns:
+def columns_of(table: Table, config: Mapping[str, object]) -> Columns:
     """Select the columns that a site's agent learns from.
 
     Parameters
@@ -73,12 +73,9 @@ def columns_of(table: Table, config: Mapping[str, object], categories: Categorie
         Run or node configuration. ``features``: names and globs (default: every column of numbers without another
         role); a column of text among them is one of categories. In a simulation all files share ``features`` and
         ``target``: a name may be another file's column. ``target`` and ``task``: the outcome
-        (`clients.data.target.read_target`). ``labels``: the fusion center holds
-        the outcomes, so that column is not read. ``id``: the entities' names, not read with
-        ``residual.align=row-order``. ``from``: these are rows to predict, and no outcome is read.
-    categories : Mapping or None
-        Categories of earlier `Columns`, which these columns get again in the same order; any other value belongs to no
-        category.
+        (`clients.data.target.read_target`). ``labels``: the fusion center holds the outcomes, so that column is not
+        read. ``id``: the entities' names, not read with ``residual.align=row-order``. ``from``: these are rows to
+        predict, and no outcome is read.
 
     Returns
     -------
@@ -102,7 +99,7 @@ def columns_of(table: Table, config: Mapping[str, object], categories: Categorie
     names, outcome = sorted(_feature_columns(table, config)), _outcome(table, config)
     elsewhere = is_simulated(config) and setting(config, "group") not in table.columns  # all files share the key
     person = None if setting(config, "from") or elsewhere else persons_of(table, config)
-    return replace(_columns(table, config, names, categories or {}, outcome), person=person)
+    return replace(_columns(table, config, names, {}, outcome), person=person)
 
 
 def columns_like(
@@ -117,7 +114,7 @@ def columns_like(
     config : Mapping
         ``id`` and ``residual.align`` as in `columns_of`.
     features, categories
-        As in the `Columns` that the model learned from.
+        As in the `Columns` that the model learned from; any other value belongs to no category.
 
     Returns
     -------
@@ -183,7 +180,7 @@ def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
 
 
 def check_together(shards: Mapping[str, Columns], center: Mapping[str, Any], config: Mapping[str, object]) -> list[str]:
-    """Refuse sites that have no entity in common; return what to know where entities go by row."""
+    """Refuse sites that have no entity in common; return a note if entities are matched by row."""
     if setting(config, "from"):  # sites may predict rows that others lack
         return []
     names = [each.entity for each in shards.values() if each.entity is not None]
@@ -274,7 +271,7 @@ def _names_read(config: tuple[tuple[str, object], ...], _changed: int) -> tuple[
 
 
 def _may_hold_outcome_alone(table: Table, config: Mapping[str, object]) -> bool:
-    """Return whether a site without inputs has a part: it holds the outcome, or held it in the run that predicts."""
+    """Return whether a site may have no inputs: it holds the outcome, or held it in the run whose models predict."""
     target = setting(config, "target")
     holds = bool(target) and target in table.columns and not setting(config, "labels")
     return holds or bool(setting(config, "from"))

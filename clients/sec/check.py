@@ -42,7 +42,7 @@ _CONTENT = {
 _TREES = {"rf", "gb", "hgb", "tree"}
 """Methods whose models have leaves."""
 _GROWTH = {"knn": (1.0, 1.5), "svr": (1.5, 3.0)}
-"""Range of the power of the number of rows with which a method's time grows; about 1 for other methods."""
+"""By method, lowest and highest exponent of the number of rows in the time of a fit; about 1 for other methods."""
 _HEAVY = {"rf", "gb", "hgb", "nn", "svr"}
 """Methods that take much longer to fit than others."""
 

@@ -32,11 +32,10 @@ if TYPE_CHECKING:  # importing scikit-learn takes a second, and not every ask ne
 
 
 class ForeignPredictions:
-    """Predictions of a learner's rows by the models of an ask; of classes, the probabilities of the rows' own classes.
+    """Predictions of a learner's rows by the models of an ask; for classes, probabilities of the rows' own classes.
 
-    Of classes, it also keeps all probabilities of the held-out rows for `with_scores`, and returns those of some rows
-    that the models were tried on for `own_power`. The own model was fitted to held-out rows, too; there, fits without
-    them predict for it.
+    With classes, the memory also keeps all probabilities of the held-out rows, for `with_scores`. The own model was
+    fitted to held-out rows, too; its predictions of them are by fits without them.
     """
 
     def __init__(
@@ -72,9 +71,9 @@ class ForeignPredictions:
         return right_probabilities(probabilities, y)[self._usable]
 
     def learned_rows(self, right: Float64[np.ndarray, "models n"]) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Return class probabilities of some rows that the own model was fitted to, given those of the rows' classes.
+        """Return class probabilities of some rows that the own model was fitted to; `right`: those of their classes.
 
-        The own model comes last where it is not among the models; then other classes than the row's are alike.
+        If the own model is not among the models, it comes last, with equal probabilities of all classes but the row's.
         """
         y = self._own_places[self._rows.y.astype(np.int64)][self._some_rows]
         probabilities = np.zeros((len(right), len(y), len(self._ask.classes)))
@@ -119,14 +118,14 @@ def check_class_list(ask: Exchange, rows: RegressionRows) -> None:
 
 
 def own_power(site: Site, weights: Float64[np.ndarray, "models"]) -> Float64[np.ndarray, ""]:
-    """Return the power of the probabilities of a mixture, by rows that its models do not know."""
+    """Return the best power of a mixture's probabilities, by rows that its models have not seen."""
     learned = site.memory["learned"]
     mixed = mix(weights[np.newaxis], learned.reshape(len(learned), -1))[0].reshape(learned.shape[1:])
     return np.array(best_power(mixed, site.memory["learned_places"]))
 
 
 def sharpened_right(site: Site, rows: RegressionRows, right: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
-    """Apply the own power to the probabilities of the held-out rows' own classes that the personal mixture predicts."""
+    """Apply the own power to the personal mixture's probabilities of the held-out rows' own classes."""
     if "power" not in site.memory:
         return right
     y = site.memory["class_places"][rows.y_test.astype(np.int64)]
@@ -135,7 +134,7 @@ def sharpened_right(site: Site, rows: RegressionRows, right: Float64[np.ndarray,
 
 
 def _personal_mixture(site: Site) -> Float64[np.ndarray, "t k"]:
-    """Return the probabilities of the held-out rows by the own weights."""
+    """Return the personal mixture's class probabilities of the held-out rows."""
     shares, probabilities = site.memory["personal"], site.memory["probabilities"]
     everyone = np.concatenate([probabilities, _own_probabilities(site)[np.newaxis]])[: len(shares)]
     return np.asarray(mix(shares[np.newaxis], everyone.reshape(len(everyone), -1))[0].reshape(everyone.shape[1:]))
@@ -149,7 +148,7 @@ def _own_probabilities(site: Site) -> Float64[np.ndarray, "t k"]:
 
 
 def with_scores(ask: Predict, site: Site, rows: RegressionRows, errors: Errors) -> Errors:
-    """Add the exact scores of class probabilities on the held-out rows, for whoever may have them."""
+    """Add the exact scores of class probabilities on the held-out rows."""
     if "probabilities" not in site.memory:
         return errors
     probabilities, places = site.memory["probabilities"], site.memory["class_places"]

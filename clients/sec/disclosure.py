@@ -31,7 +31,7 @@ FEWEST_IN_A_CELL = 5
 
 
 def repetitions_of(site: Site) -> int:
-    """Return how many repetitions a run has, in each of which other models may ask about the same rows."""
+    """Return the run's number of repetitions: in each, other models ask about the same rows."""
     return int(site.config.get("repetitions", 1))
 
 
@@ -45,11 +45,11 @@ class Disclosure:
     Attributes
     ----------
     floor : int
-        No error of fewer rows leaves the site; 0: all errors leave it, unchanged.
+        Fewest rows whose error leaves the site; 0: all errors leave it, unchanged.
     key : bytes
         Digest of the rows.
     loss : Loss
-        What the errors are: squared errors, or log losses.
+        Kind of the errors: squared errors, or log losses.
     """
 
     floor: int
@@ -112,9 +112,9 @@ class Disclosure:
     ) -> Float64[np.ndarray, "models"]:
         """Return standard errors of differences as they leave the site (`numerics.sec.disclosure.guarded_deviations`).
 
-        They are differences to the prediction in place `other`, whose question belongs to each of the questions: else
-        two runs could compare with two predictions under the same noise. The predictions come from `supported`;
-        `questions` and `answers` are as in `errors`.
+        Differences are from the prediction in place `other`. Its question is part of each question: otherwise two runs
+        could compare with two predictions under the same noise. The predictions come from `supported`; `questions` and
+        `answers` are as in `errors`.
         """
         noise = np.zeros(len(predictions))
         if self.floor:
@@ -137,7 +137,7 @@ class Disclosure:
         own: Float64[np.ndarray, "n"],
         questions: Sequence[object],
     ) -> Float64[np.ndarray, "models n"]:
-        """Return the predictions that later answers are computed from."""
+        """Return bounded predictions, from which later answers are computed."""
         if not self.floor:
             return predictions
         to_scale, ranks = self.loss.to_scale, self._draws(questions, len(own))[0]

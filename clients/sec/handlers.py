@@ -43,7 +43,7 @@ _COMBINATIONS = {"alone", "cluster", "all", "oracle", "personal"}
 
 @answers(Select)
 def select_model(ask: Select, site: Site) -> FittedModel:
-    """Step 1: choose the candidate that predicts rows best that it was not fitted to; fit it to all rows."""
+    """Step 1: choose the candidate with the best predictions of rows that it was not fitted to; fit it to all rows."""
     commit_to(site, ask)
     everything, held_out = rows_and_held_out(site, ask.standardize)
     rows = everything.with_test(held_out)
@@ -127,10 +127,10 @@ def _stacking(
     others: Float64[np.ndarray, "models n"],
     predict: ForeignPredictions,
 ) -> dict[str, Shaped[np.ndarray, "..."]]:
-    """Return what the own weight of every model of the ask, and of the own model, is computed from.
+    """Return the data from which the learner computes its own weights of the ask's models and of its own model.
 
-    The own model is the last one if it is not among them. It counts by what it predicts of rows that were left out of
-    its fit; where that is not known (`sec.reference`), there is nothing.
+    The own model is the last one if it is not among them. Its predictions are leave-one-out; without these
+    (`sec.reference`), nothing is returned.
     """
     if "left_out" not in site.memory:
         return {}
@@ -141,7 +141,7 @@ def _stacking(
 
 
 def _fitted(site: Site, rows: RegressionRows) -> Float64[np.ndarray, "n"]:
-    """Return the own model's predictions of the rows that it learned from; nothing where they are not needed."""
+    """Return the own model's predictions of the rows that it was fitted to; nothing if they are not needed."""
     if not site.has_private_rows:
         return np.zeros(0)
     if len(site.memory.get("fitted", ())) != rows.n:
@@ -222,7 +222,7 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
         disclosure = Disclosure.of(site, rows)
         with single_threaded():
             combined = _combine(ask, site, rows, disclosure)
-            # The own power is in no answer that is guarded: models can be made by which it follows from a single row.
+            # Guarded answers do not use the own power: crafted models could make it depend on a single row.
             guarded = _errors(ask, site, rows, combined, disclosure) if disclosure.floor else None
             if rows.classes and "personal" in ask.combinations:
                 place = ask.combinations.index("personal")
@@ -238,7 +238,7 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
 
 
 def _personal_weights(ask: Predict, site: Site, n: int) -> Float64[np.ndarray, "models_and_own"]:
-    """Return the own weights, which start from those of the cluster, and stay there where nothing else is known."""
+    """Return the own weights. They start from those of the cluster, and stay there if nothing else is known."""
     if "senders" not in site.memory:
         raise SiteFault(Fault.STALE_MEMORY, "the others' predictions are not in the memory")
     senders = senders_of(site)
@@ -326,16 +326,16 @@ def _total(ask: Predict) -> Float64[np.ndarray, "combinations"]:
 
 
 def _personal(ask: Predict) -> Bool[np.ndarray, "combinations"]:
-    """Return which combination has weights that the learner finds itself."""
+    """Return a mask of the combination whose weights the learner finds itself."""
     return np.array([name == "personal" for name in ask.combinations], bool)
 
 
 def _questions(ask: Predict) -> list[object]:
-    """Return what the center has sent for each combination."""
+    """Return, for each combination, everything that the center has sent."""
     questions: list[tuple[object, ...]] = list(zip(ask.own.tolist(), ask.weights, ask.coefficients, strict=True))
     if ask.models:
         questions = [(*each, shares, *ask.models) for each, shares in zip(questions, ask.pool_weights, strict=True)]
-    # The personal weights start from these, so that other ones are another question.
+    # Personal weights start from these, so other shares are another question.
     start = (*ask.members, ask.shares)
     return [(*each, *start) if own else each for each, own in zip(questions, _personal(ask), strict=True)]
 

@@ -55,14 +55,13 @@ def save_models(site: Site, models: Mapping[str, UInt8[np.ndarray, "_"]]) -> Non
 
 
 def save_result(ask: Predict, site: Site, features: Sequence[str], errors: Errors) -> None:
-    """Write what the learner can predict with, and how well.
+    """Write the learner's cluster, personal mixture and pooled models, and their errors.
 
-    ``collaborators.csv`` has the members of the cluster, with the weight of each in eq. (5), and which of them are
-    counted by one model of their pooled rows, ``pooled.skops``, if there is one; ``pooled.csv`` the coefficients of the
-    cluster's pooled regression, if there is one; ``personal.csv`` the learners of the personal mixture with their
-    weights, and of classes the power of the probabilities; ``answers.csv`` the errors of all on the rows that the
-    learner held out, without the noise of what leaves, and which is recommended; ``medians.csv`` what empty cells were
-    filled with. The saved models of all other learners are removed.
+    ``collaborators.csv`` has the members of the cluster with their weights in eq. (5), and marks those that the model
+    of pooled rows, ``pooled.skops``, represents; ``pooled.csv`` has the coefficients of the cluster's pooled
+    regression, ``personal.csv`` the weights of the personal mixture and, for classes, the power of its probabilities;
+    ``answers.csv`` has the exact errors of all combinations on the held-out rows, and the recommendation;
+    ``medians.csv`` the medians that have filled empty cells. The saved models of all other learners are removed.
     """
     if "." in site.lane:  # a cell of a table: its site takes part in many lanes at once
         return
@@ -89,7 +88,7 @@ def senders_of(site: Site) -> list[str]:
 
 
 def _save_personal_weights(ask: Predict, site: Site) -> list[str]:
-    """Write the learners that the personal mixture takes models of, and return their names."""
+    """Write the learners of the personal mixture, and return their names."""
     if "personal" not in ask.combinations:
         return []
     weights = site.memory["personal"]
@@ -106,9 +105,9 @@ def _save_personal_weights(ask: Predict, site: Site) -> list[str]:
 
 
 def _save_answers(ask: Predict, site: Site, errors: Errors) -> None:
-    """Write the errors of all combinations but the true one, and which is recommended.
+    """Write the errors of all combinations except ``oracle``, and the recommendation.
 
-    The standard errors are those of `protocols.sec.payloads.Errors.deviations`: the way they compare with has 0.
+    The standard errors are those of `protocols.sec.payloads.Errors.deviations`: the reference has 0.
     """
     if not errors.n_test or "cluster" not in ask.combinations:
         return

@@ -1,8 +1,9 @@
-"""A learner's own model: chosen among candidates, fitted to all rows, judged on rows by fits that do not know them."""
+"""A learner's own model: chosen among candidates, fitted to all rows, judged by fits without the judged rows."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,10 +30,11 @@ logger = logging.getLogger("flwr")
 def select_sendable(
     ask: Select, site: Site, rows: RegressionRows, held_out: Bool[np.ndarray, "n"]
 ) -> tuple[Selection, UInt8[np.ndarray, "bytes"], LeftOut | None, float]:
-    """Select a candidate, fit it to all rows, encode its model, and return `e_i`, of the rows that are not held out.
+    """Select a candidate, fit it to all rows, encode its model, and compute `e_i` on the rows that are not held out.
 
     Leaves have at least as many rows as the site demands (`min-leaf`).
     """
+    from numerics.sec.coarse_leaves import with_coarse_leaves
     from numerics.sec.selection import SelectionError, leave_out_chosen, select
     from protocols.models import ModelError, encode_model
 
@@ -41,11 +43,13 @@ def select_sendable(
     settings["person"] = rows.person
     try:
         chosen = select(candidates, rows.x, rows.y, selection=ask.selection, **settings)
+        if site.has_private_rows:
+            chosen = replace(chosen, model=with_coarse_leaves(chosen.model, rows.y, len(rows.classes)))
         left_out = None
         if ask.reference == "left-out" or held_out.any():
             left_out = leave_out_chosen(chosen, rows.x, rows.y, **settings)
         error = _reference(ask.reference, rows.with_test(held_out), chosen, left_out, held_out)
-        if site.has_private_rows:  # exact sums of two shares held out, of one model, would differ by few rows
+        if site.has_private_rows:  # exact errors at two sizes of hold-out would differ by few rows
             [error] = rounded(np.array([error]), DIGITS).tolist()
         return chosen, encode_model(chosen.model, len(rows.classes)), left_out, error
     except (SelectionError, ModelError) as error:
@@ -55,7 +59,7 @@ def select_sendable(
 def _reference(
     reference: str, rows: RegressionRows, chosen: Selection, left_out: LeftOut | None, held_out: Bool[np.ndarray, "n"]
 ) -> float:
-    """Return `e_i`: of the rows on which others' models are tried, but by cross-validation of all rows."""
+    """Return `e_i`: on the rows that others' models are tried on, or by cross-validation of all rows."""
     loss = Loss(len(rows.classes))
     if reference == "cv":
         return chosen.cv_error
@@ -88,7 +92,7 @@ def _candidates(ask: Select, site: Site, *, classes: bool) -> tuple[Candidate, .
 def keep_own_predictions(
     site: Site, rows: RegressionRows, chosen: Selection, left_out: LeftOut | None, held_out: Bool[np.ndarray, "n"]
 ) -> None:
-    """Remember what the own model predicts: of held-out rows, what fits without them predict."""
+    """Store the own model's predictions; those of held-out rows are by fits without them."""
     loss, n_fitted = Loss(len(rows.classes)), len(held_out)
     if left_out is not None and held_out.any():
         site.memory["own"] = left_out.predictions[held_out]

@@ -1,4 +1,4 @@
-"""A learner's rows as its models get them: held out and grouped so that many runs tell of no few rows."""
+"""A learner's rows as its models get them: held out and grouped so that many runs reveal no few rows."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def learner_rows(site: Site, standardize: str) -> RegressionRows:
 
 
 def rows_and_held_out(site: Site, standardize: str) -> tuple[RegressionRows, Bool[np.ndarray, "n"]]:
-    """Return the rows that the learner's model is fitted to, and which of its own data are held out in every ask.
+    """Return the rows that the learner's model is fitted to, and a mask of those that are held out in every ask.
 
-    Held-out rows have no part in clusters and weights. The learner's own model is judged on them by fits that do not
-    know them. The rows of a scenario have test rows of their own, and none is held out. Where rows are about persons,
-    these are held out as a whole.
+    Held-out rows have no part in clusters and weights. The learner's own model is judged on them by fits without them.
+    A scenario has test rows of its own, and holds out no other. If persons are known, all rows of a person are held out
+    together.
     """
     rows = sample_rows(site.shard)
     rows = rows.standardized() if standardize == "learner" else rows
@@ -52,10 +52,10 @@ def fit_settings(site: Site, ask: Select) -> dict[str, Any]:
     At a real site, trees of other seeds, of leaves of any size, or with thresholds between any two values would be
     further questions about the same rows.
     """
-    rng, group, least = site.shard_rng, 1, site.consents.number("min-leaf", Consents.min_leaf)
-    min_leaf = max(ask.min_leaf, least)
+    digest, group, least = digest_of(site.shard), 1, site.consents.number("min-leaf", Consents.min_leaf)
+    rng, min_leaf = site.rng_of(digest), max(ask.min_leaf, least)
     if site.has_private_rows:
-        rng, group = np.random.default_rng(digest_of(site.shard)), site.rows_that_hold(FEWEST_IN_A_CELL)
+        rng, group = np.random.default_rng(digest), site.rows_that_hold(FEWEST_IN_A_CELL)
         min_leaf = next(leaf for leaf in (least << power for power in count()) if leaf >= ask.min_leaf)
     return {
         "standardize": ask.standardize,
@@ -66,7 +66,7 @@ def fit_settings(site: Site, ask: Select) -> dict[str, Any]:
 
 
 def step_held_out(floor: int, p: int, config: Mapping[str, object]) -> int:
-    """Return what the number of rows that a real site holds out is a multiple of.
+    """Return the step of the number of rows that a real site holds out.
 
     Runs may hold out different shares of the same rows. Models and moments of two runs then differ by so many rows or
     more: `floor`, and where moments of `p` inputs leave the site, p + 2 (the fewest whose moments do).
@@ -83,7 +83,7 @@ def step_held_out(floor: int, p: int, config: Mapping[str, object]) -> int:
 def same_order(n: int) -> Int64[np.ndarray, "n"]:
     """Return the order in which a real site holds rows, or persons, out: the same in all runs, whatever their seeds.
 
-    Models, and moments, of many splits of the same rows would tell of every row (docs/sec.md). As in `sample_rows`, a
+    Models, and moments, of many splits of the same rows would reveal every row (docs/sec.md). As in `sample_rows`, a
     row's number depends on its place only.
 
     Examples

@@ -102,7 +102,7 @@ def candidates_of(config: Mapping[str, object], *, classes: bool) -> tuple[Candi
 
 
 def allows_row_models(config: Mapping[str, object]) -> bool:
-    """Whether candidates may be models that hold rows, by the site's configuration, or in a simulation by the run's."""
+    """Return whether candidates may be models that hold rows: by the site's key, or in a simulation by the run's."""
     return bool(config.get("allow-row-models", config.get("sec.allow-row-models", False)))
 
 

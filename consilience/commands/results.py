@@ -1,5 +1,6 @@
 """``consilience show``, ``compare`` and ``ledger``: results of finished runs."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -30,8 +31,8 @@ def show(
         open_in_browser(path)
 
 
-def print_results(results_dir: Path, *, as_json: bool = False) -> None:
-    """Print the results of a run, as a table with their paths, or as its ``report.json``.
+def print_results(results_dir: Path, *, as_json: bool = False, printed: Collection[str] = ()) -> None:
+    """Print the results of a run, as a table with their paths and without `printed` notes, or as its ``report.json``.
 
     Raises
     ------
@@ -46,7 +47,7 @@ def print_results(results_dir: Path, *, as_json: bool = False) -> None:
     if as_json:
         typer.echo(report.to_json())
         return
-    typer.echo(render_table(report))
+    typer.echo(render_table(report, printed))
     path = results_dir.expanduser().absolute()
     if name := short_names(path.parent).get(path.name):
         typer.echo(f"short name: {name}")
@@ -94,7 +95,7 @@ def compare_runs(
 def compare_ledgers(
     results_dir: terminal.ResultsDir,
     site_ledgers: Annotated[
-        list[Path], typer.Argument(metavar="SITE-LEDGER...", help="Sites' own ledger.jsonl, or their site-output-dir.")
+        list[Path], typer.Argument(metavar="SITE-LEDGER...", help="Sites' own ledger.jsonl, or the folders with them.")
     ],
 ) -> None:
     """Print whether the fusion center's ledger of a run and those of sites agree, and what differs."""

@@ -2,6 +2,7 @@
 
 import shlex
 from collections import deque
+from collections.abc import Collection
 from contextlib import AbstractContextManager, ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -161,8 +162,8 @@ def how_to_resume(request: RunRequest, run_id: str) -> str:
     return f"; to resume it, type the same with --set resume-from={directory}"
 
 
-def conclude(outcome: Outcome, *, as_json: bool = False) -> Path:
-    """Print the result of a run, and return its directory; exit with 1 if it did not complete."""
+def conclude(outcome: Outcome, *, as_json: bool = False, printed: Collection[str] = ()) -> Path:
+    """Print the result of a run without `printed` notes, and return its directory; exit with 1 if it is incomplete."""
     transcript = outcome.transcript
     if transcript.refused:
         terminal.fail(transcript.refused)
@@ -174,7 +175,7 @@ def conclude(outcome: Outcome, *, as_json: bool = False) -> Path:
     if transcript.results is None:
         terminal.fail(f"run {transcript.run_id} completed but named no results directory")
     try:
-        results.print_results(transcript.results, as_json=as_json)
+        results.print_results(transcript.results, as_json=as_json, printed=printed)
     except ResultsError as error:
         terminal.fail(str(error))
     return transcript.results

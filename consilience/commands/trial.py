@@ -40,7 +40,8 @@ def try_folder(
         request = simulated_run(assignments, texts, None, terminal.DAY, None)
     except REFUSALS as error:
         terminal.fail(str(error), terminal.USAGE)
-    path = conclude(launch(request, Engine.LOCAL, True, None, None, terminal.console(stderr=False)), as_json=False)
+    outcome = launch(request, Engine.LOCAL, True, None, None, terminal.console(stderr=False))
+    path = conclude(outcome, printed=trial.lines)
     typer.echo(f"to go on: {typed}")
     if open_page:
         results.open_in_browser(path)

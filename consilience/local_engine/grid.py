@@ -13,7 +13,9 @@ from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 
 from clients.app import app as client_app
+from clients.places import own_name
 from consilience.local_engine.wire import over_the_wire
+from protocols.wire.faults import SiteFault
 
 logger = logging.getLogger("flwr")
 
@@ -92,6 +94,13 @@ class LocalGrid(Grid):
     def get_node_ids(self) -> Iterable[int]:
         """Return the sites' node numbers."""
         return list(self.contexts)
+
+    def site_name(self, node: int) -> str:
+        """Return the name of the site at a node; empty if it has none that can be used."""
+        try:
+            return own_name(self.contexts[node])
+        except SiteFault:
+            return ""
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Let each site answer its message; return the messages' names."""

@@ -171,8 +171,8 @@ class _Worker:
             each: Context(self._run_id, each, old.node_config, RecordDict(), old.run_config)
             for each, old in self._contexts.items()
         }
-        ask = over_the_wire(message, name)
-        reason = _reason(process.returncode, self._contexts[message.metadata.dst_node_id].node_config)
+        ask, code = over_the_wire(message, name), process.returncode
+        reason = f"signal {-code}" if code < 0 else f"exit code {code}"
         return over_the_wire(Message(Error(ErrorCode.CLIENT_APP_CRASHED, reason), reply_to=ask))
 
 
@@ -189,9 +189,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         if pipe is not None:
             with contextlib.suppress(OSError):
                 pipe.close()
-
-
-def _reason(code: int, node_config: Mapping[str, object]) -> str:
-    """Describe the end of a process, with the place of the simulated site: its name may not be known yet."""
-    end = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return f"{end}, place {node_config['partition-id']}" if "partition-id" in node_config else end

@@ -98,6 +98,8 @@ def _combined(
 PLAIN = np.ones(1)
 """The weights of a plain EM step."""
 
+GAMMA_TOLERANCE = 1e-8
+"""Change of gamma at which an instance's E-step ends."""
 SWEEPS = 500
 """Sweeps from which on an E-step counts as one that runs to convergence; on the paper's data it takes 5 to 60."""
 

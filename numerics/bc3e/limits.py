@@ -44,9 +44,10 @@ def private_limits(
 ) -> Limits:
     """Return the limits of the statistics of private instances.
 
-    A label adds 1 to gamma at most (eq. 6), so psi(gamma_i) - psi(sum gamma) is at least psi(alpha_i) - psi(sum alpha +
-    number of models). The bound is no larger than the log probability of the labels, which are discrete: 0. By Jensen's
-    inequality its part in theta is at least E[log theta] under the prior, times the number of models.
+    A label adds 1 to gamma at most (eq. 6; a class with confusion matrices its draws), so psi(gamma_i) - psi(sum gamma)
+    is at least psi(alpha_i) - psi(sum alpha + number of models). The bound is no larger than the log probability of the
+    labels, which are discrete: 0. By Jensen's inequality its part in theta is at least E[log theta] under the prior,
+    times the number of models.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ def private_limits(
     n : int
         Number of instances.
     n_classifiers, n_clusterings : int
-        Most models that label an instance.
+        Most models that label an instance; or the draws of its class in place of classifiers, if more.
     bits : int
         Fineness of the grid.
 

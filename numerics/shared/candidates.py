@@ -69,6 +69,7 @@ OURS: Mapping[str, str] = {
     "warm_start": "every fit starts anew",
     "verbose": "a site writes its own log",
     "algorithm": "no other model may be sent",
+    "bootstrap": "leaves of trees that all know all rows would together count them",
     "categorical_features": "every input is a number",
     "criterion": "a leaf holds a mean of outcomes, never one of them",
     "init": "no other model may be sent",

@@ -7,19 +7,19 @@ several. A clustering is *common* if several sites hold labels of it; its beta i
 - Row distribution: all instances are private, all clusterings common. A round is `EStep` and `Statistics` only.
 - Column distribution: all instances are shared, all clusterings own.
 - Arbitrary distribution: any mixture of these.
-- Where classifiers have confusion matrices (``bc3e.reliability``), these are tables beside those of the clusterings,
-  ``confusion:NAME``, common or own, with k columns.
+- Confusion matrices of classifiers (``bc3e.reliability``) are tables like those of the clusterings, common or own, with
+  k columns and the names ``confusion:NAME``.
 - Prediction after a run in the row distribution: `Predict` and `PredictionTally`, one round. Only counts reach the
   center.
 - Prediction after a run in another distribution: `Survey`; `PredictShared` in place of `Setup` and `EStep`; `Sweep`
   until all shared instances have converged; `Conclude`. Nothing is learned, so only `Shares.share` is used.
 
 What that reveals: in the row distribution, the sums of about five rounds determine the joint counts of all labels of
-the site (of all sites together if masked), except for clusters of few instances, which it withholds. The mass of a
-confusion matrix reveals the number of instances of each label of a classifier; labels of few instances are withheld,
-too. In the other distributions, votes plus responsibilities of a shared instance reveal a site's labels if it holds a
-single model, and a classifier's labels if it is the site's only one. A site with a single model therefore refuses
-unless its own configuration allows it.
+the site (of all sites together if masked), except for clusters of few instances, which the site withholds. The mass of
+a confusion matrix reveals the number of instances of each label of a classifier; labels of few instances are withheld,
+too. In the other distributions, votes plus responsibilities of a shared instance reveal the labels of a site's only
+model, and those of its only classifier. A site with a single model therefore refuses unless its own configuration
+allows it.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ MOST_BITS = 52
 MOST_SWEEPS = 100_000
 """Largest number of sweeps of one E-step."""
 LEVELS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
-"""Class probabilities from which on sites count a decision as sure."""
+"""Thresholds of the class probability: sites count the decisions at or above each."""
 MOST_DRAWS = 100
 """Largest weight of an instance's class, in draws of theta."""
 LARGEST_WEIGHT = 1e15
-"""Largest weight of an image in a combined step: the center's are far smaller, and sums of such ones are finite."""
+"""Largest weight of an image in a combined step: far above those of the center, and small enough for finite sums."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Holdings(Payload):
     Attributes
     ----------
     instances : int
-        Number of instances; `coarse_count` of it if statistics are masked, so that the center knows no site's number.
+        Number of instances; if statistics are masked, `coarse_count` of it, which hides the exact number.
     n_classes : int
         Number of classes in its labels.
     classifiers, clusterings : tuple of str
@@ -122,7 +122,7 @@ class Setup(Payload, answer=Starts):
     n_classes, grid_bits : int
         k, and the fineness of the grid.
     clusterings : tuple of str
-        Names of all tables of this site, of its clusterings and of confusion matrices; `n_clusters` has their common
+        Names of all tables of this site: its clusterings and its confusion matrices. `n_clusters` has their common
         sizes.
     own : ndarray
         Which of them this site alone holds.
@@ -153,7 +153,8 @@ class Statistics(Payload, summed=True):
     bound : int
         These instances' part of the bound (eq. 3).
     changed : int
-        Number of these instances whose likeliest class has changed since the last accepted E-step; all in the first.
+        Number of these instances whose likeliest class has changed since the last accepted E-step; in the first E-step,
+        of all.
     squares : ndarray
         In an E-step of the classifiers alone, for each common table the sum of squared class probabilities over the
         instances with a cluster label (0 for a confusion matrix); else empty.
@@ -184,17 +185,17 @@ class EStep(Payload, answer=Statistics, spends={MODELS: 1}):
     alpha : ndarray
         ``(k,)``.
     clusterings : tuple of str
-        Names of the site's common tables, ``(k, k_m)`` in `beta`. If answers are masked, those of all sites; a site
+        Names of the site's common tables, ``(k, k_m)`` in `beta`. If answers are masked, of all sites' tables; a site
         answers zeros for a model that it does not hold.
     grid_bits, tolerance, max_sweeps, smoothing :
         Settings of E-step and M-step (numerics/bc3e/e_step.py, numerics/bc3e/m_step.py).
     draws : int
         Weight of an instance's class, in draws of theta (numerics/bc3e/reliability.py); 0: classifiers vote.
     alone : bool
-        Whether this is an E-step of the classifiers alone, the first one, from which the center chooses `draws`.
+        Whether this is the first E-step, which uses the classifiers alone; from it the center chooses `draws`.
     classes : ndarray
-        Responsibilities of the classes ``r_n`` of the site's shared instances in the E-step before, ``(k, shared)`` on
-        the grid, where it alone holds confusion matrices and that step counts; else empty.
+        Responsibilities of the classes ``r_n`` of the site's shared instances in the previous E-step, ``(k, shared)``
+        on the grid; empty unless the site alone holds confusion matrices and that step counts.
     """
 
     step: int
@@ -225,7 +226,8 @@ class Shares(Payload):
     mass : tuple of ndarray
         ``T_m`` of every common table, over all shared instances.
     bound : int
-        The clusterings' part of the bound over all shared instances, and the prior of the site's own clusterings.
+        Part of the bound that the clusterings contribute over all shared instances, with the prior of the site's own
+        clusterings.
     products : ndarray
         Inner products of the newest step of its own clusterings' beta with earlier steps (numerics/bc3e/anderson.py).
     evidence : ndarray
@@ -236,7 +238,7 @@ class Shares(Payload):
         As in `Statistics`, over all shared instances.
     gains : ndarray
         In an E-step of the classifiers alone, `numerics.bc3e.reliability.gain` of each of the site's own clusterings,
-        in the order of names: one number for how well it follows the classes of all classifiers; else empty.
+        in the order of names: how well the clustering follows the classes of all classifiers. Else empty.
     """
 
     share: Int64[np.ndarray, "k active"]
@@ -253,8 +255,8 @@ class Sweep(Payload, answer=Shares, spends={MODELS: 1}):
     """To sites, every sweep, column and arbitrary: ``psi(gamma_n)`` of the shared instances that have not converged.
 
     `active` are places among the site's shared instances, in the order of `Setup.shared`. If classifiers have confusion
-    matrices, `first` marks the first sweep of an E-step. If the center needs sums by the classes of this E-step, it
-    asks once more: `classes` are their responsibilities ``r_n``, ``(k, shared)`` on the grid. Else it is empty.
+    matrices, `first` marks the first sweep of an E-step. `classes` is empty, unless the center needs sums by the
+    classes of this E-step: it then asks once more, with their responsibilities ``r_n``, ``(k, shared)`` on the grid.
     """
 
     active: Int64[np.ndarray, "active"]
@@ -270,10 +272,10 @@ class Tally(Payload):
     `methods` are ``bc3e``, ``vote`` (for private instances: no site has all votes for a shared one) and the site's
     classifiers. `withheld` is the number of clusters whose labels entered no sum, because they have too few of the
     site's private instances. `reliability` is the estimated share of correct labels of each classifier whose confusion
-    matrix the site alone holds, in the order of names (`numerics.bc3e.reliability.share_right`). `sure` counts the
-    decisions of ``bc3e`` with a class probability of at least each of `LEVELS`, `sure_correct` the correct ones among
-    them; both are 0 where these, or the other decisions, are too few. `unsure` is the number of all instances listed as
-    unsure.
+    matrix the site alone holds, in the order of names (`numerics.bc3e.reliability.share_right`). For each of `LEVELS`,
+    `sure` counts the decisions of ``bc3e`` with at least this class probability, and `sure_correct` the correct ones
+    among them; both are 0 if too few decisions are above the level, or below it. `unsure` is the number of instances
+    listed as unsure.
     """
 
     methods: tuple[str, ...]
@@ -305,7 +307,7 @@ class EarlierParameters(Payload, spends={MODELS: 1}):
     alpha : ndarray
         ``(k,)``.
     clusterings : tuple of str
-        Names of the tables of that run, ``(k, k_m)`` in `beta`; where instances are shared, without the sites' own.
+        Names of the tables of that run, ``(k, k_m)`` in `beta`; where instances are shared, the common ones only.
     tolerance, max_sweeps, draws :
         Settings of the E-step, as in `EStep`.
     """
@@ -330,7 +332,7 @@ class PredictShared(EarlierParameters, answer=Starts):
     Attributes
     ----------
     session : str
-        The earlier run: a site has the tables of its own clusterings in ``models/SESSION.npz``.
+        Session of the earlier run, whose tables of own clusterings a site has in ``models/SESSION.npz``.
     shared : ndarray
         As in `Setup`.
     grid_bits : int
@@ -349,18 +351,18 @@ class Conclude(Payload, answer=Tally):
     Attributes
     ----------
     accepted : bool
-        As in `EStep`, of the last E-step.
+        Whether the center accepts the last E-step, as in `EStep`.
     gamma : ndarray
         Final gamma of the site's shared instances, ``(k, shared)``.
     counted : ndarray
         Shared instances that this site counts. Each is counted at one site.
     alpha : ndarray
-        ``(k,)`` of the fit if classifiers have confusion matrices: class probabilities are then of the labels alone
-        (`numerics.bc3e.reliability.class_probabilities`); else empty.
+        ``(k,)`` alpha of the fit if classifiers have confusion matrices: class probabilities are then those given the
+        labels alone (`numerics.bc3e.reliability.class_probabilities`); else empty.
     abstain : float
         Class probability below which the site lists an instance as unsure in its own file; 0: none.
     doubt : float
-        Share of an even guess in class probabilities (`numerics.bc3e.reliability.doubt_of`).
+        Weight of the uniform distribution in class probabilities (`numerics.bc3e.reliability.doubt_of`).
     """
 
     accepted: bool

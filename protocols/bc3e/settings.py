@@ -13,22 +13,12 @@ from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 
 LARGEST_SMOOTHING = 1000.0
-"""Largest eta of beta's prior: far more is stronger than any labels, and its part of the bound leaves the grid."""
+"""Largest eta of beta's prior: a much larger one outweighs all labels, and its part of the bound leaves the grid."""
 
 
 @dataclass(frozen=True)
 class Settings(ProtocolSettings, prefix="bc3e"):
-    """How BC3E is fitted, and of which scenario's data.
-
-    Attributes
-    ----------
-    gamma_tolerance : float
-        Change of gamma at which an instance's E-step ends; no key.
-    masked : bool
-        Whether the sites mask their statistics, so that the sum alone is seen (``secure-aggregation``).
-    min_sites : int
-        Sites at least that such a sum is over (``min-sites``).
-    """
+    """Settings of a fit, and of a scenario's data."""
 
     summed: ClassVar[str] = "bc3e (bc3e.distribution=row)"
     quick: ClassVar[bool] = True
@@ -85,19 +75,9 @@ class Settings(ProtocolSettings, prefix="bc3e"):
         "k-3k-6k", "scenario: numbers of clusters, k being the number of classes", data=True
     )
 
-    gamma_tolerance: float = 1e-8
-    masked: bool = False
-    min_sites: int = 1
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Self:
-        """Return the settings of a run configuration."""
-        shared = {"masked": config.get("secure-aggregation", False), "min_sites": config.get("min-sites", 1)}
-        return replace(super().of(config), **shared)
-
     @classmethod
     def of_run(cls, config: Mapping[str, Any]) -> Self:
-        """Return the settings of a run; a scenario has the paper's where the configuration leaves a key empty."""
+        """Return the settings of a run; in a scenario, empty keys take the paper's values."""
         settings = cls.of(config)
         if config.get("protocol") or not config.get("scenario"):
             return settings
@@ -108,12 +88,13 @@ class Settings(ProtocolSettings, prefix="bc3e"):
         """As of `ProtocolSettings`."""
         if config["from"]:
             return
-        if self.masked and self.distribution != "row":
+        masked = config["secure-aggregation"]
+        if masked and self.distribution != "row":
             raise ConfigError(
                 "secure-aggregation=true needs bc3e.distribution=row: with shared instances, the fusion center needs"
                 " the answer of each site"
             )
-        if self.robust and (self.masked or self.distribution != "row"):
+        if self.robust and (masked or self.distribution != "row"):
             raise ConfigError(
                 "bc3e.robust needs the sums of each site: bc3e.distribution=row, and no secure-aggregation; leave it"
                 " out"

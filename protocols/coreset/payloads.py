@@ -7,11 +7,11 @@ masked (`strategies.secure_aggregation`). Points cannot: every site sends its ow
 
 A group is a value of the sensitive columns; the paper calls it a color.
 
-What that reveals: a point is the centroid of rows of one group, of as many as its weight, at least
+What that reveals: points, each the centroid of as many rows of one group as its weight, at least
 `Construction.min_weight`; the names of columns, and of groups with that many rows; and sums over all rows. Rounds of
 prices reveal more: `Masses` and costs in `ClusterCosts` may be of one row, `Moments` has rounded sums of rows, and a
-malicious center can choose prices and centers that isolate single rows; with masks, single rows of some site. A real
-site answers them only with its own consent. No payload holds a row.
+malicious center can choose prices and centers that isolate single rows; with masks, of an unknown site. A real site
+answers rounds of prices only with its own consent. No payload holds a row.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Summary(Payload):
 class Construction(Payload):
     """Fields of every ask: how a site's rows become points.
 
-    They are repeated, so that a site that has lost its memory computes the same points again.
+    Every ask repeats them, so that a site that has lost its memory computes the same points again.
 
     Attributes
     ----------
@@ -109,8 +109,8 @@ class Summarize(Construction, answer=Summary):
 class ClusterCounts(Payload):
     """To the center, once: confirms that the site has assigned its rows.
 
-    The center knows these counts already. It computes costs from points and movement; an exact cost would reveal where
-    a row lies that goes to a center far from its point.
+    The center knows these counts already. It computes costs from points and movement: an exact cost would reveal where
+    a row lies whose center is far from its point.
 
     Attributes
     ----------
@@ -157,22 +157,22 @@ class Assign(ClusteringAsk, answer=ClusterCounts, spends={ASSIGNMENTS: 1}):
 
 @dataclass(frozen=True)
 class CostsAlone(Payload, summed=True):
-    """To the center, once: costs of rows at the site's own centers and at the joint ones, both made without the row.
+    """To the center, once: costs of rows at the site's own and at the joint centers, each computed without the row.
 
-    Sums are rounded to three digits. The fusion center cannot choose the site's own centers. Joint costs are of rows
-    that go where their points go; the center knows them, except for the movement in single clusters. With consent to
-    prices, they are of rows that go where prices send them; `ClusterCosts` has their exact sum. A fusion center that
-    invents cluster centers learns at most how far the rows of one point, `Construction.min_weight` or more, lie from
-    each other, to three digits of a sum over many rows.
+    Sums are rounded to three digits. The fusion center cannot choose the site's own centers. For joint costs, rows go
+    where their points go, and the center knows these costs except for the movement in single clusters; with consent to
+    prices, rows go where prices send them, and `ClusterCosts` has the exact sum. A fusion center that invents cluster
+    centers learns at most how far the rows of one point, `Construction.min_weight` or more, lie from each other, to
+    three digits of a sum over many rows.
 
     Attributes
     ----------
     rows : int
-        Number of rows compared; 0, like all other numbers, if they are too few for so many clusters.
+        Number of rows compared; 0, like all other numbers, if the site has too few rows for so many clusters.
     alone : float
         Sum of the squared distances of rows from fair centers of other rows of the site, in units of `Assign.scale`.
     together : float
-        Sum of the squared distances of the same rows from the joint centers, each without the row.
+        Sum of the squared distances of the same rows from the joint centers, without the row.
     squares : float
         Sum of the squares of the differences between the two.
     """
@@ -190,9 +190,9 @@ class CostsAlone(Payload, summed=True):
 
 @dataclass(frozen=True)
 class Compare(Assign, answer=CostsAlone, alike=True, spends={MODELS: 1, ASSIGNMENTS: 1}):
-    """To sites, once, with the ask to assign rows or the first prices: asks for costs without the other sites.
+    """To sites, once, with the ask to assign rows or the first prices: asks for costs of own and of joint clusters.
 
-    Without shares of points (`Assign.point`), rows go where prices send them, which takes the site's consent to prices.
+    If `Assign.point` is empty, rows go where prices send them, which needs the site's consent to prices.
 
     Attributes
     ----------
@@ -201,7 +201,8 @@ class Compare(Assign, answer=CostsAlone, alike=True, spends={MODELS: 1, ASSIGNME
     sizes : ndarray
         Number of rows of all sites in each cluster.
     alpha : float
-        A group's share of each of the site's own clusters is alpha to 1/alpha times its share of the site's rows.
+        Bound on the site's own clusters: a group's share of each is alpha to 1/alpha times its share of the site's
+        rows.
     """
 
     shift: Float64[np.ndarray, "h k"]
@@ -259,11 +260,12 @@ class Price(ClusteringAsk, answer=Masses, alike=True):
 class Moments(Payload, summed=True):
     """To the center, in every round that moves the centers: whole numbers of rows, and rounded sums of these rows.
 
-    There are no costs and no softened numbers: from their changes, a fusion center that moves cluster centers a little
-    would compute single rows. A sum of m rows, less m times the mean of the site's rows, is rounded in every column to
-    a multiple of ``min_weight`` standard deviations of these rows. So a single row rarely changes a sum, and a sum of a
-    few rows tells only whether they lie far out. At worst, a center that asks for the same row in many combinations
-    learns it roughly, within the limits of `clients.coreset.handlers` (docs/coreset.md, "A center that lies").
+    Costs and softened numbers are not sent: a fusion center that moves cluster centers a little would compute single
+    rows from their changes. A sum of m rows, minus m times the mean of the site's rows, is rounded in every column to a
+    multiple of ``min_weight`` standard deviations of the site's rows. So a single row rarely changes a sum, and a sum
+    of a few rows tells only whether they lie far out. At worst, a center that asks for the same row in many
+    combinations learns it roughly, within the limits of `clients.coreset.handlers` (docs/coreset.md, "A center that
+    lies").
 
     Attributes
     ----------
@@ -321,7 +323,7 @@ class Settle(ClusteringAsk, answer=ClusterCosts, alike=True, spends={ASSIGNMENTS
     """To sites, once, after the rounds of prices: asks them to assign every row.
 
     Each site rounds its own numbers of rows (`Masses.whole`). Corrections of single rows make the sums over sites fair,
-    so the center needs no site's own numbers.
+    so the center does not need the numbers of single sites.
 
     Attributes
     ----------

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from common import settings
 from common.settings import ConfigError, setting
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LOCATIONS = 200
 """Locations of a coreset for each cluster (Schmidt, Schwiegelshohn and Sohler 2018, section 4)."""
 ALL_EQUAL = "all rows of all sites are equal in the features, so there are no clusters: name other columns in features"
-"""Why such rows are not clustered."""
+"""Message of the refusal to cluster equal rows."""
 MOST_PRICED = 100
 """Largest number of clusters with prices: an answer has k^2 numbers for each table of prices and group."""
 
@@ -33,7 +33,7 @@ def parse_bounds(text: str) -> dict[str, tuple[float, float]]:
     Raises
     ------
     ValueError
-        If a part is no name with two shares, the lower one first.
+        If a part is not a name with two shares, the lower one first.
 
     Examples
     --------
@@ -62,13 +62,7 @@ def _are_bounds(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Settings(ProtocolSettings, prefix="coreset"):
-    """How rows are summarized, clustered and assigned, and which rows a scenario has.
-
-    Attributes
-    ----------
-    masked : bool
-        Whether sites mask sums over their rows, so that the center sees their totals alone (``secure-aggregation``).
-    """
+    """Settings of summary, clustering and assignment, and of a scenario's rows."""
 
     summed: ClassVar[str] = "coreset (coreset.assignment=exact)"
 
@@ -132,13 +126,6 @@ class Settings(ProtocolSettings, prefix="coreset"):
     dimension: int = setting(10, "scenario: number of columns", between(2, 1000), data=True)
     planted: int = setting(0, "scenario: number of true clusters", at_least(0), words="as many as k", data=True)
 
-    masked: bool = False
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Self:
-        """Return the settings of a run configuration."""
-        return replace(super().of(config), masked=config.get("secure-aggregation", False))
-
     @property
     def libraries(self) -> Mapping[str, str]:
         """As of `ProtocolSettings`."""
@@ -153,7 +140,7 @@ class Settings(ProtocolSettings, prefix="coreset"):
             )
         if self.assignment == "exact" and self.k > MOST_PRICED:
             raise ConfigError(f"coreset.assignment=exact prices {MOST_PRICED} clusters at most, not {self.k}")
-        if self.masked and self.assignment != "exact":
+        if config["secure-aggregation"] and self.assignment != "exact":
             raise ConfigError(
                 "secure-aggregation=true masks the sums of coreset.assignment=exact; without them sites send points,"
                 " which are no sums: set coreset.assignment=exact, or leave secure-aggregation out"

@@ -41,9 +41,9 @@ class Moments(Payload):
     class_counts : ndarray
         Number of rows of each expert and class.
     outliers : ndarray
-        How much better rows left out are predicted without the rows whose output is an outlier, and at a real site
-        those left out with them: the sum over the site's rows, and the sum of squares, with three digits
-        (`numerics.gp.outliers`). 0 if it has none, or leaves them out.
+        Gain in the prediction of left-out rows if rows with an outlying output (at a real site also those left out with
+        them) are removed: its sum and sum of squares over the site's rows, to three digits (`numerics.gp.outliers`). 0
+        if the site has no outliers, or leaves them out.
     """
 
     features: tuple[str, ...]
@@ -92,7 +92,7 @@ class Survey(Payload, answer=Moments):
 class ExpertAsk(Payload):
     """Fields of every later ask: the split into experts, and the common units.
 
-    A site keeps nothing between two asks and splits its rows anew each time. `counts` shows whether the split is still
+    A site stores nothing between two asks and splits its rows anew each time. `counts` shows whether the split is still
     the same.
 
     Attributes
@@ -198,7 +198,7 @@ class Validate(CandidateAsk, answer=Errors):
 
 @dataclass(frozen=True)
 class LeaveOneOutAsk(ExpertAsk, spends={MODELS: 1}):
-    """Fields of the asks about predictions of rows without themselves.
+    """Fields of the asks for leave-one-out predictions.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ class Residuals(Payload, summed=True):
     The center sees no residual, only their numbers by approximate size, without sign and row. A count of 1 in a far bin
     reveals an outlier, and the size of its residual to an eighth. WITH CRAFTED HYPERPARAMETERS a residual is the row's
     output, and the counts are of the outputs by their distance from the origin of the units. So a site answers once in
-    a run, with the hyperparameters of its predictions.
+    a run, with the hyperparameters that it also predicts with.
 
     Attributes
     ----------
@@ -240,8 +240,8 @@ class Calibrate(LeaveOneOutAsk, answer=Residuals):
 class Losses(Payload, summed=True):
     """To the center, if outputs are classes: log losses of the site's rows by the sharpness of their probabilities.
 
-    With crafted hyperparameters the losses are of made-up probabilities, and tell the number of rows of each class at
-    most. Those numbers are in `Moments`, too.
+    With crafted hyperparameters the center chooses the probabilities, and the losses reveal at most the number of rows
+    of each class, which `Moments` has, too.
 
     Attributes
     ----------

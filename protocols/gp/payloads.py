@@ -5,11 +5,11 @@ hyperparameters, find the values that all experts share. A last ask sends every 
 
 What that reveals: the number of rows of every expert, the mean and covariance of their inputs, the mean and variance of
 their outputs; sums over a site's rows at each tried value; and predictions at the query points. An expert of few rows
-reveals single rows, so a real site with fewer than ``min-rows`` rows takes no part.
-PREDICTIONS CAN REVEAL SINGLE ROWS, too: with crafted hyperparameters, a prediction is that of the nearest row alone. A
-real site therefore rounds its answers, those that rest on fewer than five rows most, and gives at most
-``max-lone-queries`` of these in a run (docs/gp.md has what attacks still read). It predicts with one value of the
-hyperparameters in a run, for at most ``max-queries`` points, with D + 2 numbers each.
+reveals single rows, so a real site with fewer than ``min-rows`` rows takes no part. PREDICTIONS CAN REVEAL SINGLE ROWS,
+too: with crafted hyperparameters, a prediction is that of the nearest row alone. A real site therefore rounds its
+answers. It rounds those that rest on fewer than five rows most, and gives at most ``max-lone-queries`` of them in a run
+(docs/gp.md lists what attacks still read). It predicts with one value of the hyperparameters in a run, for at most
+``max-queries`` points, with D + 2 numbers each.
 
 Where the center knows outputs, it also learns how well each site does alone: sums of squared errors (`ErrorsAlone`).
 
@@ -52,7 +52,7 @@ from protocols.gp.settings import FEWEST_IN_GROUP as FEWEST_IN_GROUP, MOST_GROUP
 MOST_ROWS = 10**9
 """Largest number of rows of an expert."""
 OWN_FIT_ROWS = 500
-"""Rows from which a site estimates its own best hyperparameters, and whether its outliers mislead."""
+"""Number of rows from which a site estimates its own best hyperparameters, and whether its outliers mislead."""
 MOST_EXPERTS = 10_000
 """Largest number of experts of a site."""
 MOST_CANDIDATES = 64
@@ -60,7 +60,7 @@ MOST_CANDIDATES = 64
 MOST_LANDMARKS = 256
 """Largest number of landmarks: an answer has that many numbers for each point, and two more."""
 MOST_ANSWERS = 32
-"""Largest number of landmarks that an expert answers about, as it does about a point."""
+"""Largest number of landmarks at which an expert predicts, besides the point."""
 MOST_SHARED = 20_000
 """Largest number of rows of a communication expert."""
 MOST_HIDDEN = 10_000
@@ -70,7 +70,6 @@ LARGEST = 1e50
 LARGEST_LOGIT = 50.0
 """Largest origin or unit of the output of a class: logarithms of shares are far smaller."""
 CONSENTS = ("allow-gate-training", "allow-inputs", "allow-rows")
-"""What a site may allow in its own configuration: `Train`, `Disclose` and `Share`."""
+"""Consents in a site's own configuration, to `Train`, `Disclose` and `Share`."""
 NO_VALUE = -LARGEST_TERM
-"""Stands for a log likelihood that cannot be computed. It is so small that its presence shows in a sum
-(`numerics.shared.exact_sum`)."""
+"""Value of a log likelihood that cannot be computed: so small that a sum shows it (`numerics.shared.exact_sum`)."""

@@ -17,7 +17,7 @@ class Predictions(Payload):
     """To the center: predictions of each of the site's experts at its points, in the common units.
 
     If outputs are classes, every point has one prediction for each class, in the order of the classes. At a point with
-    a hundred rows around it, they tell the number of rows of each class, to the one that rounding hides.
+    a hundred rows around it, these predictions reveal the number of rows of each class to within one, by rounding.
 
     Attributes
     ----------

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from common import settings
 from common.results import PREDICT
@@ -28,8 +28,8 @@ NEAREST = 200
 _SHARE = 0.5
 """Share of the experts that answer a point, by default."""
 _APART = 0.25
-"""Share of the inputs' spread between experts; with less, no expert is nearer to a point than another, and half of them
-would know half (airfoil at random: SMSE .088, of all experts .084; by k-means, where the share is .4, alike)."""
+"""Least share of the inputs' spread between experts for a gate to choose: below it no expert is nearer to a point than
+another (airfoil split at random: SMSE .088 with half the experts, .084 with all; split by k-means, share .4: equal)."""
 _LEARNING_KEYS = ("kernel", "max-expert-rows", "local", "noise", "fit-rounds", "candidates", "gate-rounds")
 """Settings of a run that learns. A run that predicts takes them from the earlier run, or does not need them."""
 _FROM = "what the earlier run has"
@@ -47,13 +47,7 @@ def _is_number_or_share(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Settings(ProtocolSettings, prefix="gp"):
-    """Kernel, gate and aggregation, the effort for each, and which rows a scenario has.
-
-    Attributes
-    ----------
-    masked : bool
-        Whether sites mask likelihoods and slopes, so that the center sees their sums alone (``secure-aggregation``).
-    """
+    """Kernel, gate and aggregation, the effort for each, and which rows a scenario has."""
 
     summed: ClassVar[str] = "gp"
     tasks: ClassVar[tuple[str, ...]] = ("regression", "classification")
@@ -142,13 +136,6 @@ class Settings(ProtocolSettings, prefix="gp"):
         "kmeans", "scenario: rows of an expert: clustered by k-means, or random", data=True
     )
 
-    masked: bool = False
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Self:
-        """Return the settings of a run configuration."""
-        return replace(super().of(config), masked=config.get("secure-aggregation", False))
-
     @property
     def libraries(self) -> Mapping[str, str]:
         """As of `ProtocolSettings`."""
@@ -173,7 +160,7 @@ class Settings(ProtocolSettings, prefix="gp"):
             raise ConfigError("repeated runs on the sites' own rows are all the same; leave repetitions out")
 
     def _ineffective(self, config: Mapping[str, Any]) -> Mapping[str, str | bool]:
-        """Return keys with the purpose that they have in another run; empty: they have an effect in this one."""
+        """Return, by key, the runs in which the key has an effect; empty or False if it has one in this run."""
         earlier = bool(str(config["from"]).strip())
         purposes: dict[str, str | bool] = dict.fromkeys(
             _LEARNING_KEYS, earlier and "a run that learns, not for a run that predicts (from)"
@@ -192,10 +179,10 @@ class Settings(ProtocolSettings, prefix="gp"):
         return purposes if self.gate == "dnn" else purposes | {"gate-rounds": "gp.gate=dnn"}
 
     def K(self, M: int, n_nearest: int = 0, between: float = 1.0) -> int:
-        """Return to how many of M experts a point is sent.
+        """Return K, the number of experts, out of M, that answer a point.
 
-        A share is that of the experts but `n_nearest`, which predict from nearest rows: these know every neighborhood
-        of their sites, and all answer.
+        A share leaves out the `n_nearest` experts that predict from nearest rows: they know every neighborhood of their
+        sites, and all answer.
 
         Parameters
         ----------
@@ -213,13 +200,13 @@ class Settings(ProtocolSettings, prefix="gp"):
             return M
         if self.experts.isdecimal():
             return min(int(self.experts), M)
-        # Rounded up, but for the last digits of a product such as .07 times 100.
+        # Rounded up, except for the last digits of a product such as .07 times 100.
         share = math.ceil(float(self.experts or _SHARE) * (M - n_nearest) - 1e-9)
         return n_nearest + min(share, M - n_nearest)
 
     @property
     def nearest(self) -> int:
-        """How many nearest rows predict a point at a large site; 0: it has several experts of fixed rows."""
+        """Number of nearest rows that predict a point at a large site; 0: it has several experts of fixed rows."""
         return 0 if self.disclosed or self.aggregation == "grbcm" else self.local
 
     @property
@@ -228,9 +215,9 @@ class Settings(ProtocolSettings, prefix="gp"):
         return self.aggregation == "npae" and self.covariance == "sketch"
 
     def n_landmarks(self, d: int) -> int:
-        """Return the number of landmarks of a point of d inputs; with several answers an expert answers about all.
+        """Return the number of landmarks of a point of d inputs; with several answers an expert predicts at each.
 
-        Of few inputs, more landmarks than corners of a cube tell little, and extrapolate (docs/gp.md).
+        With few inputs, more landmarks than corners of a cube add little and extrapolate (docs/gp.md).
 
         Examples
         --------
@@ -245,12 +232,12 @@ class Settings(ProtocolSettings, prefix="gp"):
 
     @property
     def joint(self) -> bool:
-        """Whether experts also answer about the landmarks."""
+        """Whether experts also predict at the landmarks."""
         return self.sketched and self.answers != 1
 
     @property
     def calibrated(self) -> bool:
-        """Whether the residuals of single experts say how wide intervals of the combined predictions are."""
+        """Whether leave-one-out residuals of single experts calibrate the intervals of combined predictions."""
         return self.aggregation == "npae"
 
     @property

@@ -1,4 +1,4 @@
-"""Fitted scikit-learn regressors on the wire: skops files, never pickles, of listed types and of nothing else.
+"""Fitted scikit-learn regressors on the wire: skops files, never pickles, of listed types only.
 
 With a model, only what predicting reads leaves a site: its settings, and the fitted attributes that `contract` lists.
 Seeds, optimizers, learning curves, impurities, numbers of rows, values of inner nodes, and names of columns stay. A
@@ -148,7 +148,7 @@ def _build(archive: Archive, n_classes: int) -> BaseEstimator:
         try:
             model = skops_io().loads(archive.stored(), trusted=sorted(KINDS))
             if hasattr(model, "regressor_"):
-                model.regressor, model.transformer = model.regressor_, model.transformer_  # what it would fit again
+                model.regressor, model.transformer = model.regressor_, model.transformer_  # what `fit` would clone
             row = np.zeros((1, inputs))
             first = np.asarray(model.predict_proba(row)[0] if n_classes else model.predict(row))
         except Exception:

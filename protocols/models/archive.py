@@ -232,7 +232,7 @@ def _array(content: bytes) -> np.ndarray:
 
 
 def _without_training(content: bytes) -> bytes:
-    """Return an array unchanged, but tree nodes with `_TREE_FIELDS` or `_PREDICTOR_FIELDS` only."""
+    """Return an array unchanged, but of tree nodes only `_TREE_FIELDS` or `_PREDICTOR_FIELDS`."""
     array = np.load(io.BytesIO(content), allow_pickle=False)
     names = array.dtype.names
     if names is None:

@@ -61,7 +61,7 @@ class Kind:
     has_parameters : bool
         Whether the parameters of its constructor cross too: they describe the model.
     blank : Mapping[str, Callable]
-        Attributes of which predicting needs the form only, and functions that return what crosses in their place.
+        Attributes of which predicting needs the form only; for each, a function that returns the value to send instead.
     """
 
     fitted: tuple[str, ...]
@@ -176,7 +176,7 @@ def checked(value: Any, *type_names: str) -> int:
 
 
 def known(value: Any, *type_names: str) -> Part:
-    """Return a part that has only attributes of its kind, and whose settings are settings.
+    """Return a part after checking that it has only attributes of its kind, and plain settings.
 
     Its fitted attributes are not checked: the kind's own check must check every one of them.
     """

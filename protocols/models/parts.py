@@ -134,7 +134,7 @@ class _Reader:
             return self._dictionary(content, node["key_types"])
         state = self.value(content)
         if loader == "ObjectNode" and state is None:
-            state = {}  # how an object without attributes is written
+            state = {}  # skops writes an object without attributes so
         if not isinstance(state, dict):
             raise _malformed(loader)
         if loader == "ObjectNode":

@@ -54,7 +54,7 @@ def _neighbors(part: Part) -> int:
 
 
 def neighbors(part: Part) -> int:
-    """Check the rows of a nearest-neighbor model, but their outcomes, and return the number of its inputs."""
+    """Check the rows of a nearest-neighbor model, except their outcomes; return the number of its inputs."""
     p, n = inputs(part), integer(part, "n_samples_fit_", 1, 2**40)
     array(part, "_fit_X", (n, p))
     integer(part, "n_neighbors", 1, min(n, MOST_WIDTH))

@@ -179,7 +179,7 @@ def _gradient_boosting(part: Part) -> int:
 
 
 def boosted_trees(part: Part, n_columns: int, start: str) -> int:
-    """Check boosted trees, so many in a step, that start from a constant model; return the number of inputs."""
+    """Check boosted trees, `n_columns` in a step, that start from a constant model; return the number of inputs."""
     stages = get(part, "estimators_")
     if not isinstance(stages, np.ndarray) or stages.dtype != object or not len(stages):
         raise wrong(part, "estimators_", "is not a column of trees")
@@ -202,7 +202,7 @@ def _histogram_boosting(part: Part) -> int:
 
 
 def histogram_trees(part: Part, n_columns: int) -> int:
-    """Check histogram-based boosted trees, so many in an iteration, and return the number of inputs."""
+    """Check histogram-based boosted trees, `n_columns` in an iteration, and return the number of inputs."""
     p = inputs(part)
     integer(part, "n_trees_per_iteration_", n_columns, n_columns)
     one_of(part, "_preprocessor", None)

@@ -15,7 +15,7 @@ from protocols.wire.payload import Payload
 
 
 class Bins(Boosted):
-    """Gated boosting whose finish takes bins of columns, beside the steps of agents that give none.
+    """Gated boosting whose finish uses the bins of some agents, and the steps of those that give no bins.
 
     Where all sites give bins, no residual is sent: the finish is all that is learned. Its trees find interaction
     between columns of different sites as if these were in one place (vertical FederBoost, arXiv 2011.02796).

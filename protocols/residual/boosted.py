@@ -22,14 +22,14 @@ from protocols.residual.sequential import MOST_MISSES
 from protocols.wire.payload import Payload
 
 Predictions = Float64[np.ndarray, "..."]
-"""Amounts less the mean, or probabilities of the classes in a last axis."""
+"""Amounts minus the mean; or probabilities of classes, along the last axis."""
 
 
 class Boosted:
     """Gated parallel boosting (`numerics.residual.boosted`).
 
-    The validation rows decide which steps count, when it ends, and about the finish. An agent that is silent takes
-    no step in that round. Parameters as of `protocols.residual.parallel.Parallel`.
+    The validation rows decide which steps count, when boosting ends, and whether the finish is used. A silent agent
+    takes no step in that round. Parameters as of `protocols.residual.parallel.Parallel`.
     """
 
     def __init__(self, names: tuple[str, ...], y: Float64[np.ndarray, "n"], split: Split, rules: Rules) -> None:
@@ -50,7 +50,7 @@ class Boosted:
         self.learned: LearningResult | None = None
 
     def _errors(self) -> Float64[np.ndarray, "3"]:
-        return self.loss.errors(self.loss.left(self.loss.prediction(self.sums.sum(axis=0))))
+        return self.loss.errors(self.loss.prediction(self.sums.sum(axis=0)))
 
     @property
     def fitting(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Boosted:
         return self.split.n_fit, self.split.n_held, self.loss.n_scores
 
     def take(self, answers: Mapping[str, Payload]) -> None:
-        """Add up the steps that help; it ends when none does."""
+        """Add up the steps that help; end when none does."""
         steps = np.zeros(self.sums.shape)
         for name, answer in answers.items():
             assert isinstance(answer, FittedValues)  # noqa: S101 - an ask's class names its answer's
@@ -111,7 +111,7 @@ class Boosted:
         return [[t for t in range(best) if self.weights[t][j].any()] for j in range(len(self.names))]
 
     def _parts(self) -> tuple[Float64[np.ndarray, "k n"], AgentCombination]:
-        """Return every agent's steps that count, or bins, and their sum; bins have coefficient 0."""
+        """Return each agent's columns, steps that count or bins, and their combination; bins have coefficient 0."""
         columns: list[Float64[np.ndarray, "_ n"]] = []
         weights, levels, widths = [], [], []
         for j, (name, own) in enumerate(zip(self.names, self._counted(), strict=True)):
@@ -150,10 +150,10 @@ class Boosted:
         self.predictions = self._predictions(combination, parts)
         if combination.model is not None:
             curve, power = np.vstack([curve, chosen.errors]), np.vstack([power, power[-1:]])
-            # Bins have no part of their own: what the prediction loses without them stands for it.
+            # Bins have no sum of steps: their power is that of the prediction's change without them.
             for j in [self.names.index(name) for name in self.binned]:
-                loss = (self.predictions[0] - self.predictions[1 + j])[: self.split.n_fit]
-                power[-1, j] = loss.var(axis=0).sum()
+                change = (self.predictions[0] - self.predictions[1 + j])[: self.split.n_fit]
+                power[-1, j] = change.var(axis=0).sum()
         seen = np.array([combination.uses(name) for name in self.names])
         epsilons = [self.binned[name].epsilon if name in self.binned else 0.0 for name in self.names]
         return LearningResult(
@@ -178,11 +178,19 @@ class Boosted:
         )
 
     def _by_predictions(self, predictions: Predictions, judged: Predictions) -> dict[str, Any]:
-        """Return what of the result follows from predictions of all rows, and of validation rows before these."""
+        """Return the result's fields that follow from predictions.
+
+        Parameters
+        ----------
+        predictions : ndarray
+            Final predictions of all rows, with all agents and without each.
+        judged : ndarray
+            Predictions of the validation rows by models that have not seen them.
+        """
         loss, (_, validation, test) = self.loss, self.split.slices
         left = loss.left(predictions)
         losses = loss.losses(left)
-        errors = np.array([loss.errors(each) for each in left[1:]]).reshape(len(left) - 1, 3)
+        errors = np.array([loss.errors(each) for each in predictions[1:]]).reshape(len(left) - 1, 3)
         of_rows = {"without": Without(errors, harm_of(losses[0], losses[1:], self.split)), "left": left[0, test]}
         if not isinstance(loss, LogLoss):
             return of_rows
@@ -198,11 +206,12 @@ class Boosted:
         alone : Mapping[str, PredictionsAlone]
             Predictions of the agents by their own columns alone.
         """
-        result, loss, (training, validation, _) = self.result(), self.loss, self.split.slices
+        result, loss, training = self.result(), self.loss, self.split.slices[0]
         n_validation = self.split.n_validation
         own = {name: (self._own(each.fitted), self._own(each.held)) for name, each in alone.items()}
 
         best = min(own, key=lambda name: loss.judged_losses(own[name][1][:n_validation]).mean())
+        is_best = np.array([name == best for name in self.names])
         fitted, held = own[best]
         share = best_share(
             lambda share: loss.judged_losses((1 - share) * self.judged + share * held[:n_validation]),
@@ -212,23 +221,22 @@ class Boosted:
         if not share:
             return result
         predicted = np.concatenate([fitted, held[n_validation:]])
-        # Without that agent nothing stands for its own prediction but the mean, or the classes' shares.
+        # Without that agent, the mean or the classes' shares replace its own prediction.
         nothing = loss.prediction(np.zeros((loss.n_scores, self.split.n)))
         beside = np.array([nothing if each == best else predicted for each in ("", *self.names)])
         predictions = (1 - share) * self.predictions + share * beside
         judged = (1 - share) * self.judged + share * held[:n_validation]
-        errors = loss.errors(loss.left(predictions[0]))
-        errors[1] = loss.error_of(loss.left(judged, validation), validation)
-        j = self.names.index(best)
+        errors = loss.errors(predictions[0])
+        errors[1] = loss.judged_error(judged)
         power = (1 - share) ** 2 * result.power[-1:]
-        power[0, j] += share**2 * predicted[training].var(axis=0).sum()
+        power[0, is_best] += share**2 * predicted[training].var(axis=0).sum()
         self.learned = replace(
             result,
-            beta=np.where(np.arange(len(self.names)) == j, 1.0, result.beta if share < 1 else 0.0),
+            beta=np.where(is_best, 1.0, result.beta if share < 1 else 0.0),
             iteration=len(result.curve),
             curve=np.vstack([result.curve, errors]),
             power=np.vstack([result.power, power]),
-            seen=(result.seen & (share < 1)) | (np.arange(len(self.names)) == j),
+            seen=(result.seen & (share < 1)) | is_best,
             own_site=best,
             own_share=share,
             **self._by_predictions(predictions, judged),
@@ -238,7 +246,7 @@ class Boosted:
         return self.learned
 
     def _own(self, answered: Float64[np.ndarray, "m c"]) -> Predictions:
-        """Return an agent's own predictions as the loss has them."""
+        """Return an agent's own predictions in the form that the loss takes."""
         values = answered.astype(np.float64)
         return values if isinstance(self.loss, LogLoss) else values[:, 0]
 
@@ -254,7 +262,7 @@ class Boosted:
         return replace(result, alone=compared, scores=np.array([score_row(p, loss.y[test]) for p in ways]))
 
     def _predictions(self, combination: AgentCombination, parts: Float64[np.ndarray, "k n"]) -> Predictions:
-        """Return the predictions with all agents, and without each, as where it is absent later."""
+        """Return the predictions with all agents, and without each in turn, as if it were absent later."""
         ends = np.cumsum(combination.widths)[:-1]
         own = {name: part.T for name, part in zip(self.names, np.split(parts, ends), strict=True)}
         return combination.predict_without_each(own, self.split.n)

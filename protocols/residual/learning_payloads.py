@@ -39,8 +39,8 @@ class Holdings(Payload):
     public_key : ndarray
         X25519 key of this run, for payloads that are sealed for this site; empty unless asked for.
     split : ndarray
-        Use of each row, if the site holds the outcome and knows persons: 0 training, 1 validation, 2 test; else empty.
-        Rows of one person have the same use in every run, so two rows of different use are about two persons.
+        Use of each row: 0 training, 1 validation, 2 test; empty unless the site holds the outcome and knows persons.
+        Rows of one person have the same use in every run, so two rows of different use belong to two persons.
     classes : tuple of str
         Names of the outcome's classes, at the site that holds it; empty for amounts.
     """
@@ -213,8 +213,8 @@ class Show(Payload, answer=FittedValues):
 class PredictionsAlone(Payload):
     """To the center, once: predictions by the agent's own columns alone.
 
-    At worst they reveal the same as the steps of learning: which rows are alike in these columns, in groups that may be
-    a single row.
+    At worst they reveal the same as the steps of learning: which rows are alike in these columns. A group of like rows
+    may be a single row.
 
     Attributes
     ----------
@@ -234,8 +234,8 @@ class PredictionsAlone(Payload):
 class Compare(Payload, answer=PredictionsAlone, spends={MODELS: MOST_FITS}):
     """To every agent, once, after learning: asks for predictions by boosting of its own columns alone.
 
-    At worst an agent learns the outcome of every training and validation row, less the mean; if outcomes are classes,
-    the number of each row's class.
+    At worst an agent learns the outcome, minus the mean, of every training and validation row; if outcomes are classes,
+    the class of each row by number.
 
     Attributes
     ----------

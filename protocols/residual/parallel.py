@@ -131,7 +131,7 @@ class Parallel:
         places = sorted(harmful)
         self.F[:, places], self.seen[places], self.left_out[places] = 0.0, False, True
         self.first = self.iteration
-        for c in np.flatnonzero(~self.active).tolist():  # these have ended: their last iterate is evaluated anew
+        for c in np.flatnonzero(~self.active).tolist():  # ended: evaluate their last iterate anew
             last = int(np.isfinite(self.curve[c, :, 0]).sum()) - 1
             self._remember(c, last, self._evaluate(c, last).combination.beta)
 
@@ -209,7 +209,7 @@ class Parallel:
         )
 
     def conclusions(self, result: LearningResult) -> dict[str, Payload]:
-        """Return each agent's last ask: to fit and store the model of its part of the result, if it has any."""
+        """Return each agent's last ask: to fit and store the model of its part of the result, if it has one."""
         targets = self.best_targets[self.rules.powers.index(result.p)]
         none = np.zeros(0, np.int64)
         return {

@@ -1,4 +1,4 @@
-"""Plan of learning: choose p and the end on validation rows, learn from all rows, have the agents store models."""
+"""Plan of learning: choose p and the number of iterations on validation rows, learn from all rows, store the models."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ALGORITHMS: Mapping[str, type[Algorithm]] = {
 
 
 class Plan:
-    """Asks to the agents, and what follows from their answers, for the fusion center or the site in its place.
+    """Asks to the agents and the arithmetic of their answers, at the fusion center or at the site that acts for it.
 
     `asks` returns each agent's next ask, and `take` takes the answers. When `asks` returns nothing, the plan has
     ended and `result` is set. The same answers give the same result, bit for bit.
@@ -76,7 +76,7 @@ class Plan:
         self.split = rules.split(len(y), n_learn)
         self.choosing = bool(self.split.n_validation)
         self.algorithm = _algorithm(names, y, self.split, rules.for_choice(self.split))
-        # Whether the agents have been asked, or still are to be, how well they predict alone.
+        # Whether the ask for agents' own predictions is open, and whether it is still to be sent.
         self.comparing, self.to_compare = False, rules.baselines and (len(y) > n_learn or rules.algorithm == "boosted")
         self.alone: dict[str, PredictionsAlone] = {}
         self.trial: LearningResult | None = None
@@ -115,7 +115,7 @@ class Plan:
             self.algorithm.take(answers)
 
     def _learn_from_all(self) -> None:
-        """End the choice, and begin again on all rows to learn from with the chosen p and number of iterations."""
+        """End the choice; begin again on training and validation rows, with the chosen p and number of iterations."""
         self.choosing = False
         p, iterations = self.algorithm.choice()
         self.trial = self.algorithm.result()
@@ -125,7 +125,7 @@ class Plan:
         self.algorithm = _algorithm(self.names, self.y, self.split, self.rules.for_refit(p, iterations))
 
     def _conclude(self) -> None:
-        # The validation rows have chosen the iterate; the training error may not choose another one.
+        # The validation rows have chosen the iterate, and the training error must not choose another.
         chosen = self.trial is not None and self.rules.refits
         self.result = self.algorithm.result(last=chosen)
         if self.alone and isinstance(self.algorithm, Boosted) and self.rules.algorithm == "boosted":
@@ -154,20 +154,20 @@ class Plan:
 
     @property
     def _ask_alone(self) -> Compare:
-        """Ask for agents alone: the last of the rows to learn from judge."""
+        """Ask for the agents' own predictions: fitted to the first rows to learn from, judged on the last."""
         rules, n_learn = self.rules, self.split.n_fit + self.split.n_validation
         n_fit = max(n_learn - round(rules.validation * n_learn), 1)
         target = self.y[:n_learn] - self.algorithm.mean
         return Compare(target, n_fit, rules.n_classes, rules.balanced, beside=rules.algorithm == "boosted")
 
     def _take_conclusions(self, answers: Mapping[str, Payload]) -> None:
-        """Ask silent agents once more; set `without_receipt` to agents of the result that have stored no model."""
+        """Ask silent agents once more, and note agents with a part in the result that have stored no model."""
         assert self.result is not None  # noqa: S101 - asked once there is a result
         keepers = {name for name, each in answers.items() if isinstance(each, Receipt) and each.stored}
         self.conclusion_rounds += 1
         open_asks = {name: ask for name, ask in self.conclusions.items() if name not in keepers}
         self.without_receipt = tuple(name for name in open_asks if self._has_part(name))
-        # An agent that answered that it has no directory has none the second time either.
+        # An agent that has answered is not asked again: it has no directory.
         again = {name: ask for name, ask in open_asks.items() if name not in answers}
         self.conclusions = again if self.conclusion_rounds == 1 else {}
 
@@ -177,7 +177,7 @@ class Plan:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Least and greatest prediction of an agent; of classes, of a residual that lies between -1 and 1."""
+        """Least and greatest prediction of an agent; for classes, of a residual between -1 and 1."""
         return prediction_limits(np.array([-1.0, 1.0]) if self.rules.n_classes else self.y - self.algorithm.mean)
 
     @property
@@ -195,8 +195,8 @@ class Plan:
         Raises
         ------
         PayloadError
-            If its class or a shape is another one, a prediction goes beyond `prediction_limits`, or an announced error
-            is not what the predictions leave.
+            If its class or a shape is not the expected one, a prediction is beyond `prediction_limits`, or the
+            predictions do not leave the announced error.
         """
         if isinstance(answer, Receipt):
             return
@@ -240,7 +240,7 @@ MOST_CATEGORIES = 51
 
 
 def _check_binned(ask: Bin, answer: EntityBins, n: int) -> None:
-    """Refuse bins that are not of these rows, or that no column can have."""
+    """Refuse bins of another number of rows, or that no column can have."""
 
     def refuse(field: str, problem: str) -> None:
         raise PayloadError(answer.title(), field, problem)

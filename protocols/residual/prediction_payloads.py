@@ -20,8 +20,8 @@ class AgentPredictions(Payload):
     keys, check, kind
         As in `Holdings`.
     part : ndarray
-        ``f_j(x)`` of each row, for boosting of each row and step: the center computes ``sum_j beta_j f_j(x)``. Of a
-        site that sent bins, the bins of each row. At worst this reveals of a new row what learning revealed of the
+        ``f_j(x)`` of each row, for boosting a column for each step: the center computes ``sum_j beta_j f_j(x)``. A site
+        that sent bins sends the bins of each row. At worst this reveals the same about a new row as learning about the
         training rows: its leaf in each tree, or its rank in each column to within a bin.
     """
 

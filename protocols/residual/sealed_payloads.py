@@ -249,11 +249,11 @@ class Pass(Payload, answer=NextResidual):
     Attributes
     ----------
     sender : str
-        Site that sealed `body`. The site's own name: it seals its last residual for another agent, because the next one
-        did not answer. Empty: a new course begins with the outcome, or with a residual in the clear if the center holds
-        the outcome.
+        Site that sealed `body`. If it is the site's own name, the site seals its last residual once more, for another
+        agent, because the next one did not answer. If it is empty, a new course begins with the outcome, or with a
+        residual in the clear if the center holds the outcome.
     body : ndarray
-        As in `SealedAsk`; empty where this site takes its own residual.
+        As in `SealedAsk`; empty if this site takes its own residual.
     receiver : str
         The next agent.
     n_fit, n_validation : int

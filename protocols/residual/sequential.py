@@ -111,7 +111,7 @@ class _CenterCourse(Course):
         super().__init__(names, split, rules, mean, split.errors(self.residual))
 
     def step(self, j: int, answer: FittedValues | TrialFit) -> None:
-        """Take an agent's step; a robust course leaves out an agent whose step raises the error on validation rows."""
+        """Take an agent's step; a robust course leaves out an agent whose step raises the validation error."""
         step = np.concatenate([answer.fitted.ravel(), answer.held.ravel()]).astype(np.float64)
         n_fit = self.split.n_fit
         projection = project(self.residual, self.sums[j, :n_fit], step)
@@ -216,14 +216,14 @@ class Greedy(_CenterCourse):
             self.winner, self.winning_error = best, float(errors[best])
 
     def check_error(self, answer: FittedValues | TrialFit, limits: tuple[float, float]) -> None:
-        """Refuse an error that the predictions with it, or later shown for it, do not leave.
+        """Refuse an announced error that the agent's predictions, sent with it or later, do not leave.
 
         Parameters
         ----------
         answer : FittedValues or TrialFit
             Answer to a `Show` or a `Try`.
         limits : tuple of float
-            Least and greatest prediction, of which a try without predictions may consist.
+            Least and greatest prediction that an agent may send.
 
         Raises
         ------

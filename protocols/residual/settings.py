@@ -38,12 +38,12 @@ _OTHERS: Mapping[str, str] = {
     "bins": "bins",
     "bins_epsilon": "bins",
 }
-"""Settings that the default algorithm has not, and algorithms that have them."""
+"""Settings without effect on the default algorithm, and the algorithms that have them."""
 
 
 @dataclass(frozen=True)
 class Settings(ProtocolSettings, prefix="residual"):
-    """How the agents learn together, how rows are matched and numbers sent, and which data a scenario has."""
+    """Settings of joint learning, of the matching of rows, of numbers on the wire, and of a scenario's data."""
 
     tasks: ClassVar[tuple[str, ...]] = ("regression", "classification")
 
@@ -160,7 +160,7 @@ class Settings(ProtocolSettings, prefix="residual"):
             raise ConfigError(f"residual.rounds times residual.steps is {MOST_ROUNDS} at most") from error
 
     def _check_algorithm(self) -> None:
-        """Refuse settings that boosting would pass over in silence, where a run names no algorithm, and `robust`."""
+        """Refuse `robust` for boosting; and settings without effect on the default algorithm, if the run names none."""
         default = type(self)()
         for name, algorithms in _OTHERS.items():
             if "residual.algorithm" not in self.explicit() and getattr(self, name) != getattr(default, name):

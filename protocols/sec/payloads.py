@@ -38,11 +38,11 @@ class FittedModel(Payload):
     method : str
         The chosen candidate.
     error : float
-        ``e_i``, the mean squared error with which others' errors on its rows are compared.
+        ``e_i``, mean squared error of its own model on its rows, to compare others' errors on these rows with.
     variance : float
         Estimated variance of its model, in squared units of the outcome; 0 unless `Select.reference` is ``left-out``.
     n : int
-        Number of rows that its errors, here and in `Losses`, and its moments are of.
+        Number of rows behind `error`, the errors in `Losses`, and the moments.
     features : tuple of str
         Names of its inputs, in order.
     model : ndarray
@@ -55,7 +55,7 @@ class FittedModel(Payload):
     classes : tuple of str
         The classes of its rows, in order; empty for amounts. With classes, all errors are log losses.
     held_out : int
-        Number of rows besides that it held out to judge predictions. The model is fitted to these, too.
+        Number of further rows, held out to judge predictions. The model is fitted to these, too.
     """
 
     method: str
@@ -194,7 +194,7 @@ class Pool(Payload, answer=Rows):
 class Errors(Payload):
     """To the center, once: mean squared errors on the rows that this learner held out.
 
-    Its own model, which it has fitted to these rows, too, counts by fits without them.
+    Its own model is fitted to these rows, too; here it is judged by fits without them.
 
     Attributes
     ----------
@@ -205,19 +205,20 @@ class Errors(Payload):
     finite : ndarray
         Whether the combination's prediction is finite for every row.
     deviations : ndarray
-        Standard error of the difference to the error of ``personal``, or else of ``cluster``, or else of ``alone``:
-        the first one that is finite, the learner's default unless its rows refute it. Computed from the differences
-        row by row; 0 where `finite` is False. The center uses it to decide whether to recommend the combination.
+        Standard error of each combination's error minus that of the reference, from differences row by row; 0 where
+        `finite` is False. The reference is the first of ``personal``, ``cluster`` and ``alone`` with a finite error:
+        the learner's default unless its rows refute it. The center uses the standard error to decide whether to
+        recommend a combination.
     noise : float
         As in `Losses`, for each error.
     scores : ndarray
         For every combination, the scores of `numerics.shared.classification.SCORES`, -1 where undefined. They are
-        exact, so only a site that trusts the center with its rows sends them, as simulated sites do. Else, and for
-        amounts, `scores`, `confusion` and `reliability` are empty.
+        exact, so only a site that trusts the center with its rows sends them, as simulated sites do. From other sites,
+        and for amounts, `scores`, `confusion` and `reliability` are empty.
     confusion : ndarray
-        Rows by true and predicted class, of the combination with which `deviations` compare.
+        Numbers of rows by true and predicted class, for the reference of `deviations`.
     reliability : ndarray
-        Points of the reliability diagram of the same combination.
+        Points of the reliability diagram of the same reference.
     """
 
     n_test: int
@@ -235,9 +236,9 @@ class Predict(Payload, answer=Errors):
     """To sites, once: the learner's cluster, and combinations of models that predict its held-out rows.
 
     A combination predicts ``sum_i weights_i f_i(x) + own f(x) + [1 x] coefficients`` (Ye, Ding and Ghanadan 2022, eq.
-    5), plus ``sum_m pool_model_m g_m(x)`` over models g of pooled rows. The combination ``personal`` has no weights
-    here: the learner computes its own, starting from `shares`, and of classes takes the probabilities to a power of its
-    own. Neither ever leaves it, and the answer of a real site is computed without the power.
+    5), plus ``sum_m pool_model_m g_m(x)`` over models g of pooled rows. For ``personal`` the learner computes the
+    weights itself, starting from `shares`, and raises probabilities of classes to a power of its own. Neither ever
+    leaves it; a real site computes its answer without the power.
 
     Attributes
     ----------
@@ -252,8 +253,8 @@ class Predict(Payload, answer=Errors):
     coefficients : ndarray
         Coefficients of pooled linear regressions, intercept first; no columns without `Select.moments`.
     members : tuple of str
-        Learners of its cluster. `rows` has the number of rows that each learned from, and `shares` its share in eq.
-        (5). Both are 0 for a newcomer, whose model is not used.
+        Learners of its cluster. `rows` has the number of rows that each one's model was fitted to, `shares` its share
+        in eq. (5). Both are 0 for a newcomer, whose model is not used.
     pooled : ndarray
         Which members sent their rows. The sum of their shares is the weight of the model fitted to these rows.
     models : tuple of ndarray

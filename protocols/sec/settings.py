@@ -15,7 +15,7 @@ from protocols.settings import ProtocolSettings
 
 @dataclass(frozen=True)
 class Settings(ProtocolSettings, prefix="sec"):
-    """How models are chosen, compared, clustered and combined, and which learners a scenario has."""
+    """Settings of model selection, exchange, clustering and combination, and of a scenario's learners."""
 
     tasks: ClassVar[tuple[str, ...]] = ("regression", "classification")
 
@@ -98,7 +98,7 @@ class Settings(ProtocolSettings, prefix="sec"):
 
     @property
     def pools_rows(self) -> bool:
-        """Whether sites are asked for rows, to which the center fits a cluster's model."""
+        """Whether the center asks sites for rows, and fits a cluster's model to them."""
         return self.combine == "pooled-rows"
 
     @property

@@ -8,8 +8,8 @@ own. `Hide` also brings the site its shares of all sites' secrets; the site answ
 its masks. `Show` asks for the shares by which the center removes the own masks of the sites that answered, and the
 pairwise masks of the sites that did not.
 
-What that reveals: the sum, and the sites that it is over. A site answers once for every sum which sites are missing,
-and never gives both kinds of share of one site. Numbers of sums only increase, so that no sum is repeated.
+What that reveals: the sum, and the sites that it is over. For every sum a site accepts one list of missing sites, and
+never gives both kinds of share of one site. Numbers of sums only increase, so that no sum is repeated.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ class Show(Payload, answer=SecretShares):
     total, number
         Name and number of the sum.
     dropped : ndarray
-        Sites of `Hide` that did not answer it: of those the share of the pairwise masks' secret is asked for, of all
-        other sites the share of their own mask's.
+        Sites of `Hide` that did not answer it. Of these, the center needs the share of the pairwise masks' secret; of
+        all others, the share of their own mask's secret.
     """
 
     total: str

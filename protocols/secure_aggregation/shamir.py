@@ -16,7 +16,7 @@ from Crypto.Util.Padding import unpad  # nosec B413 - PyCryptodome, which Flower
 _BLOCK, _NUMBER = 16, 4
 _BITS = 8 * _BLOCK
 _REST = 0b10000111
-"""The polynomial that x^128 is congruent to."""
+"""Polynomial congruent to x^128."""
 _ONES = int.from_bytes(b"\1" * 2 * _BITS, "big")
 _DIGITS = int.from_bytes(b"0" * 2 * _BITS, "big")
 
@@ -90,7 +90,7 @@ def _spread(polynomial: int) -> int:
 
 
 def _gather(spread: int) -> int:
-    """Return the polynomial of bits that are spread, each in a byte of its own."""
+    """Invert `_spread`: collect the lowest bit of each byte."""
     return int((spread | _DIGITS).to_bytes(2 * _BITS, "big"), 2)
 
 

@@ -225,9 +225,9 @@ def ledger_lines(
         yield {**line, "sha256": digest(content, str(place))} if signed else line
 
 
-def refused_line(content: RecordDict, *, round_number: int, direction: str, site: str) -> dict[str, Any]:
-    """Return the ledger's line of a message that broke its contract: its content is unknown, its size is not."""
-    base = {"round": round_number, "direction": direction, "site": site}
+def refused_line(content: RecordDict, *, round_number: int, site: str) -> dict[str, Any]:
+    """Return the ledger's line of an answer that broke its contract: its content is unknown, its size is not."""
+    base = {"round": round_number, "direction": "from_site", "site": site}
     return {**base, "lane": "", "payload": "refused", "fields": {}, "bytes": encoded_bytes(content)}
 
 

@@ -54,7 +54,7 @@ def write_records(path: Path, about: Any, contents: Sequence[RecordDict], *, dur
 
 
 def read_records(path: Path) -> tuple[Any, list[RecordDict]]:
-    """Return the value about the messages, and their records, of a file of `write_records`.
+    """Read a file of `write_records`: return the value about the messages, and their records.
 
     A damaged file raises an error of `zipfile`, `json` or Flower, or a `ValueError`.
     """
@@ -84,7 +84,7 @@ def _describe(content: RecordDict, blobs: list[bytes]) -> dict[str, Any]:
 
 
 def _restore(description: Mapping[str, Any], bytes_: IO[bytes]) -> RecordDict:
-    """Make the records that `_describe` described of the next bytes."""
+    """Rebuild the records that `_describe` described, from the next bytes."""
 
     def take(size: int) -> bytes:
         data = bytes_.read(size)

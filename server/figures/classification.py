@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.shared.classification import BINS, Reliability
-from server.figures.drawing import BLUE, INK, QUIET, plain, png, png_panels
+from server.figures.drawing import BLUE, INK, plain, png, png_panels
 from server.figures.figure import Figure
 from server.figures.wording import sentences
 from server.report.classification import class_table, reliability_of
@@ -118,5 +118,5 @@ def _draw_confusion(axes: Axes, classes: Sequence[str], counts: Int64[np.ndarray
     axes.set_yticks(range(len(names)), names)
     for line, row in enumerate(counts):
         for column, count in enumerate(row):
-            color = "white" if shares[line, column] > 0.6 else QUIET
+            color = "white" if shares[line, column] > 0.6 else INK
             axes.text(column, line, str(int(count)), ha="center", va="center", color=color)

@@ -96,7 +96,7 @@ def earlier_arrays(config: Config) -> Arrays:
 
 REPORT = ProtocolReport(
     question="What class is each of our instances, given all our classifiers and clusterings?",
-    test_advice="name the column of true classes in truth, if some rows have one",
+    test_advice="name the column of true classes in truth, if some rows have one and there is a classifier",
     column_keys={
         "classes": "class labels",
         "clusters": "cluster labels",

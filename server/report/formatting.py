@@ -21,18 +21,30 @@ def printable(text: str) -> str:
 
 
 def number(value: object) -> str:
-    """Return a number to six significant digits, anything else as text, None as an empty text.
+    """Return a number to six significant digits or more, anything else as text, None as an empty text.
 
     Examples
     --------
-    >>> number(0.123456789), number(3.0), number(None)
-    ('0.123457', '3', '')
+    >>> number(0.123456789), number(3.0), number(1017551.6), number(None)
+    ('0.123457', '3', '1017552', '')
     """
     if value is None:
         return ""
     if isinstance(value, float):
-        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"
+        whole = abs(value) < 1e15 and (value.is_integer() or abs(value) >= 1e6)
+        return f"{value:.0f}" if whole else f"{value:.6g}"
     return printable(str(value))
+
+
+def short(value: float, digits: int = 4) -> str:
+    """Return a number to so many significant digits, and a whole one from 10,000 on.
+
+    Examples
+    --------
+    >>> short(0.123456), short(24620.3), short(8802.4, digits=3)
+    ('0.1235', '24,620', '8,802')
+    """
+    return f"{value:,.0f}" if 10 ** min(digits, 4) <= abs(value) < 1e15 else number(float(f"{value:.{digits}g}"))
 
 
 def with_error(value: float, error: float) -> str:

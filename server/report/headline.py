@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from server.report.data import Arrays, Report
-from server.report.formatting import counted, listed, number, percent, with_error
+from server.report.formatting import counted, listed, percent, short, with_error
 from server.report.glossary import direction, meaning
 from server.report.protocol import Answer, Rival, report_of
 from server.report.table_headline import label_columns, table_answer
@@ -328,4 +328,4 @@ def _value(report: Report, values: Mapping[str, Any], name: str) -> str:
 def _plain(value: float) -> str:
     if float(value).is_integer() and abs(value) < 1e15:
         return f"{int(value):,}"
-    return f"{value:,.0f}" if abs(value) >= 1e4 else number(float(f"{value:.4g}"))
+    return short(value)

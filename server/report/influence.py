@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from server.report.data import Report, json_value
-from server.report.formatting import number, percent
+from server.report.formatting import number, percent, short
 from server.report.glossary import meaning
 from server.report.protocol import Meaning
 from strategies.influence import Influence
@@ -124,4 +124,4 @@ def _best_left_out(known: Mapping[str, Any], what: Meaning | None) -> str:
 def _text(value: float | None, *, share: bool) -> str:
     if value is None:
         return "not a number"
-    return percent(value) if share else number(float(f"{value:.4g}"))
+    return percent(value) if share else short(value)

@@ -30,7 +30,7 @@ def overview(
     cells : Sequence of Mapping
         Settings of the rows of a scenario's table. The text on disclosure is about the row that discloses most.
     n_sites : int
-        Number of sites that took part.
+        Number of sites that were asked.
     scenario : str
         Description of the scenario; empty: the sites' own data.
     payloads : Collection of str

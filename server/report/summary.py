@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from server.report.data import Report
@@ -90,8 +90,11 @@ def ledger_summary(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def render_table(report: Report) -> str:
-    """Return the report as plain text for a terminal: verdict, answer, metrics and published figures, table, cost."""
+def render_table(report: Report, printed: Collection[str] = ()) -> str:
+    """Return the report as plain text for a terminal: verdict, answer, metrics and published figures, table, cost.
+
+    Notes that are `printed` already are left out.
+    """
     ledger = report.ledger
     sites = [printable(name) for name in report.sites[:_MOST_SITES]]
     if len(report.sites) > _MOST_SITES:
@@ -109,7 +112,8 @@ def render_table(report: Report) -> str:
     ]
     if influence := sentence(report):
         cost.append(["influence", printable(influence)])
-    cost += [[f"note {place}", printable(note)] for place, note in enumerate(report.notes, 1)]
+    notes = [note for note in report.notes if note not in printed]
+    cost += [[f"note {place}", printable(note)] for place, note in enumerate(notes, 1)]
     title = f"{report.scenario} (protocol {report.protocol}, seed {report.seed})"
     decided = verdict(report)
     decision = [f"Should a site join? {decided}", *(f"Before you decide: {each}" for each in decided.warnings)]

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from server.report.data import Report, Row
-from server.report.formatting import counted, listed, number, percent, with_error
+from server.report.formatting import counted, listed, number, percent, short, with_error
 from server.report.glossary import direction, meaning
 from server.report.protocol import Answer, Meaning, Rival
 
@@ -90,7 +90,7 @@ def _cell(row: Row, metric: str, known: Meaning | None) -> str:
         return percent(value, error)
     if error:
         return with_error(value, float(error))
-    return f"{round(value):,}" if abs(value) >= 1e4 else f"{value:.4g}"
+    return short(value)
 
 
 def _compared(report: Report, rows: Sequence[Row], metric: str, rivals: Mapping[str, Rival]) -> list[str]:

@@ -23,6 +23,7 @@ from strategies.column_names import check_enough
 from strategies.conversation import Broadcast, Conversation, Tell, together
 from strategies.fusion import FusionStrategy
 from strategies.influence import Influence
+from strategies.secure_aggregation import Masking
 
 __all__ = ["BC3E", "FittedEnsemble", "Settings"]
 
@@ -59,7 +60,7 @@ class BC3E(FusionStrategy):
     def conversation(self, repetition: int = 0) -> Conversation[FittedEnsemble]:
         """Survey the sites, fit the model, and ask the sites to write their results and to count right decisions."""
         distribution = self.settings.distribution
-        survey = Survey(distribution, f"{self.session}", self.settings.masked)
+        survey = Survey(distribution, f"{self.session}", self.masked)
         holdings: dict[str, Holdings] = yield Broadcast(
             survey, check=partial(check_holdings, distribution, self.settings.classes)
         )
@@ -76,19 +77,23 @@ class BC3E(FusionStrategy):
             layout = layout.restricted_to(set(answers))
             starts = {site: answer.start for site, answer in answers.items()}
         seeds = self._start_seeds(layout, repetition)
-        fits = yield from together(
-            {str(place): EM(layout, self.settings, seed, starts).run() for place, seed in enumerate(seeds)}
-        )
+
+        def fit(start: int) -> Conversation[EMFit]:
+            masking = Masking("statistics", self.min_sites) if self.masked else None
+            return EM(layout, self.settings, start, starts, masking).run()
+
+        fits = yield from together({str(place): fit(seed) for place, seed in enumerate(seeds)})
         best = max(fits, key=lambda lane: fits[lane].bound)
         tallies = yield from together({best: _conclude(layout, fits[best], self.settings.abstain)})
-        correct, total = add_up(tallies[best])
+        # Without a classifier nobody knows which class is which, and no decision is right or wrong.
+        correct, total = add_up(tallies[best]) if layout.n_classifiers else ({}, {})
         withheld = {site: tally.withheld for site, tally in tallies[best].items() if tally.withheld}
         reliability = _reliability(layout, fits[best], tallies[best])
         held = sum(layout.instances[site] for site in tallies[best])
-        if self.settings.masked:  # of each site only a bound is known
+        if self.masked:  # of each site only a bound is known
             held = fits[best].instances
         unsure = sum(tally.unsure for tally in tallies[best].values()) / max(held, 1)
-        certainty = coverage(tallies[best].values())
+        certainty = coverage(tallies[best].values() if layout.n_classifiers else ())
         return FittedEnsemble(
             fit=fits[best],
             correct=correct,
@@ -99,7 +104,8 @@ class BC3E(FusionStrategy):
             coverage=certainty,
             unsure=unsure,
             left_out=left_out,
-            contrasts=contrasts(tallies[best]),
+            contrasts=contrasts(tallies[best]) if layout.n_classifiers else {},
+            nameless=not layout.n_classifiers,
         )
 
     def _start_seeds(self, layout: Layout, repetition: int) -> list[int]:
@@ -151,7 +157,7 @@ class BC3E(FusionStrategy):
         """Return the influence of each site on the results of the others."""
         if outcome.fit.shared is not None and outcome.fit.shared.members:
             return influence_on_shared(outcome.fit.shared)
-        if self.settings.masked:
+        if self.masked:
             return Influence.unknown_since("the sites' sums were masked, so the fusion center holds their total only")
         return influence_of_sums(outcome.fit.mass)
 
@@ -161,7 +167,7 @@ class BC3E(FusionStrategy):
         return outcome.left_out | dict.fromkeys(outcome.fit.left_out, reason)
 
     def notes(self, outcome: FittedEnsemble) -> list[str]:
-        """Return sentences on sites that withheld labels, that are unlike the others, or on which the draws hang."""
+        """Return sentences on sites that withhold labels, are unlike others or decide the draws; on unnamed classes."""
         notes = [
             f"{site}: withheld its labels of {n} clusters that too few of its instances are in (min-rows)"
             for site, n in sorted(outcome.withheld.items())
@@ -171,10 +177,12 @@ class BC3E(FusionStrategy):
             " known classes with theirs"
             for site, (own, usual) in outcome.contrasts.items()
         ]
+        if outcome.nameless:
+            notes.append("no site has a classifier, so classes have no names, and no right decisions are counted")
         for site, draws in outcome.fit.pivot.items():
-            text = f"the draws of a class hang on {site}: without its sums they are {draws}"
+            text = f"{site} alone decides the draws of a class: without its sums they are {draws}"
             notes.append(
-                f"{text}, as here, where they did not count in this (bc3e.robust)"
+                f"{text}, and were chosen without them (bc3e.robust)"
                 if self.settings.robust
                 else f"{text} instead of {outcome.fit.draws}: compare with bc3e.draws={draws}"
             )
@@ -183,11 +191,11 @@ class BC3E(FusionStrategy):
     def table(self, metrics: Mapping[str, float], outcome: FittedEnsemble) -> list[dict[str, Any]]:
         """Return the rows of the paper's Table I: accuracy of BC3E, vote, best component and each classifier.
 
-        Beside a classifier's accuracy stands the estimate of it by its confusion matrix.
+        A classifier also has the estimate of its accuracy by its confusion matrix.
         """
         order = ["accuracy", "accuracy_majority", "accuracy_best_component"]
         names = order + sorted(name for name in metrics if name.startswith("accuracy_"))
-        names += [f"accuracy_{name}" for name in outcome.reliability]  # those of which no site knows the truth
+        names += [f"accuracy_{name}" for name in outcome.reliability]  # also those without known classes
         rows = []
         for name in dict.fromkeys(name for name in names if not name.endswith("_se")):
             method, classifier = _METHODS.get(name), name.removeprefix("accuracy_")
@@ -227,7 +235,7 @@ def _conclude(layout: Layout, fit: EMFit, abstain: float) -> Conversation[dict[s
 
 
 def _reliability(layout: Layout, fit: EMFit, tallies: Mapping[str, Tally]) -> dict[str, float]:
-    """Return the estimated share of right labels by classifier; of a matrix at one site, as the site says."""
+    """Return the estimated share of correct labels by classifier; a site sends that of a matrix it alone holds."""
     tables = {name: table for name, table in fit.beta.items() if is_confusion(name)}
     shares = {name: share_right(fit.alpha, table, fit.labels[name]) for name, table in tables.items()}
     for site, tally in tallies.items():

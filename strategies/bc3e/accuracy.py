@@ -11,9 +11,9 @@ from jaxtyping import Float64
 from protocols.bc3e.payloads import LEVELS, PredictionTally, Tally
 
 _NOTABLE, _STANDARD_ERRORS = 0.1, 4.0
-"""Difference of two shares of right decisions, and its standard errors, from which a site is named."""
+"""Difference from the others' share of correct decisions, and its standard errors, beyond which a site is named."""
 _ROUNDED = 2.5
-"""Largest error of a number of right decisions that a site rounds to five."""
+"""Largest rounding error of a site's number of correct decisions, which it rounds to a multiple of five."""
 
 
 def add_up(tallies: Mapping[str, Tally | PredictionTally]) -> tuple[dict[str, int], dict[str, int]]:
@@ -35,11 +35,23 @@ def add_up(tallies: Mapping[str, Tally | PredictionTally]) -> tuple[dict[str, in
     return dict(correct), dict(total)
 
 
-def contrasts(tallies: Mapping[str, Tally | PredictionTally]) -> dict[str, tuple[float, float]]:
-    """Return the site of whose decisions another share is right than of the others', and both shares; empty: none.
+def rivals(total: Mapping[str, int]) -> list[str]:
+    """Return the classifiers that label half of the instances of known class at least: the single ones one could use.
 
-    The difference is beyond a tenth, beyond four standard errors, and beyond what a site rounds. Of several such sites
-    it is the farthest, since it moves the share of the others.
+    Examples
+    --------
+    >>> rivals({"bc3e": 100, "vote": 100, "svm": 80, "expert": 3})
+    ['svm']
+    """
+    most = total.get("bc3e", 0)
+    return [method for method, of in total.items() if method not in ("bc3e", "vote") and of and 2 * of >= most]
+
+
+def contrasts(tallies: Mapping[str, Tally | PredictionTally]) -> dict[str, tuple[float, float]]:
+    """Return the site whose share of correct decisions is notably unlike the others', and both shares; empty: none.
+
+    A notable difference is above a tenth, and above four standard errors plus the rounding of counts. Only the farthest
+    of several such sites is returned, because it moves the share of the others.
 
     Examples
     --------
@@ -53,7 +65,7 @@ def contrasts(tallies: Mapping[str, Tally | PredictionTally]) -> dict[str, tuple
         place = tally.methods.index("bc3e")
         if of := int(tally.total[place]):
             counts[site] = int(tally.correct[place]), of
-    if len(counts) < 3:  # of two sites, nobody knows which one is unlike most
+    if len(counts) < 3:  # with two sites, nobody knows which one is wrong
         return {}
     right_of_all, of_all = (sum(each) for each in zip(*counts.values(), strict=True))
     shares = {}
@@ -67,9 +79,10 @@ def contrasts(tallies: Mapping[str, Tally | PredictionTally]) -> dict[str, tuple
 
 
 def coverage(tallies: Iterable[Tally]) -> Float64[np.ndarray, "levels 3"]:
-    """Return, by class probability, the share of decisions that have it at least, and the accuracy of these.
+    """Return levels of the class probability, the share of decisions that reach each, and the accuracy of these.
 
-    Levels at which no site counts a decision are left out. A site that may not count so few has no part in a level.
+    Levels at which no site counts a decision are left out. A site that counts none at a level has no part in its
+    shares.
 
     Examples
     --------
@@ -89,11 +102,11 @@ def coverage(tallies: Iterable[Tally]) -> Float64[np.ndarray, "levels 3"]:
 
 
 def paired(correct: Mapping[str, int], total: Mapping[str, int]) -> dict[str, Float64[np.ndarray, "_"]]:
-    """Return what BC3E's accuracy is compared with: difference, its standard error, and number of instances.
+    """Compare BC3E with the vote and the best classifier: difference of accuracies, its standard error, and instances.
 
-    The fusion center has numbers of right decisions, and not which instances they are of. The standard error is that of
-    two independent samples: too large, since both methods are right about the easy instances. The best classifier is
-    chosen by these numbers; the fourth number says of how many.
+    The fusion center knows numbers of correct decisions, but not their instances. So the standard error is that of two
+    independent samples. It is too large, since both methods are right about the easy instances. The best classifier is
+    chosen by these numbers; a fourth number has the number of classifiers.
 
     Examples
     --------
@@ -111,15 +124,14 @@ def paired(correct: Mapping[str, int], total: Mapping[str, int]) -> dict[str, Fl
     pairs = {}
     if total.get("vote") == n:
         pairs["paired_accuracy_majority"] = compared("vote")
-    classifiers = [method for method, of in total.items() if of and method not in ("bc3e", "vote")]
-    if classifiers:
+    if classifiers := rivals(total):
         best = max(classifiers, key=lambda method: correct[method] / total[method])
         pairs["paired_accuracy_best_component"] = compared(best, len(classifiers))
     return pairs
 
 
 def accuracies(correct: Mapping[str, int], total: Mapping[str, int]) -> dict[str, float]:
-    """Return the accuracies of `report.json` by name: of BC3E, the vote, each classifier, and the best classifier.
+    """Return the accuracies of `report.json` by name: of BC3E, the vote, each classifier, and the best of `rivals`.
 
     Examples
     --------
@@ -133,5 +145,5 @@ def accuracies(correct: Mapping[str, int], total: Mapping[str, int]) -> dict[str
         for method, of in total.items()
         if of and (method != "vote" or of == total["bc3e"])
     }
-    components = [value for name, value in accuracy.items() if name not in names.values()]
+    components = [accuracy[f"accuracy_{method}"] for method in rivals(total)]
     return accuracy | ({"accuracy_best_component": max(components)} if components else {})

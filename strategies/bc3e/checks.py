@@ -58,7 +58,7 @@ def check_holdings(distribution: str, classes: int, site: str, answer: Holdings)
 
 
 def check_starts(layout: Layout, site: str, answer: Starts) -> None:
-    """Refuse starts of other instances than those that the site shares, and starts that its models cannot give."""
+    """Refuse starts of another number of instances than the site shares, and starts that its models cannot give."""
     _expect(answer, "start", answer.start.shape, (layout.k, len(layout.shared_rows[site])))
     _check_labels(layout, site, answer, "start", answer.start)
 
@@ -70,6 +70,7 @@ def check_statistics(
     n: int,
     answer: Statistics,
     *,
+    draws: int = 0,
     alone: bool = False,
 ) -> None:
     """Refuse statistics of one site, or of a sum over sites, that no labels can have.
@@ -86,12 +87,14 @@ def check_statistics(
         Number of instances.
     answer : Statistics
         The statistics.
+    draws : int
+        Draws of theta that an instance's class counts for.
     alone : bool
         Whether they are of an E-step of the classifiers alone.
     """
     _expect(answer, "n", answer.n, n)
     _expect(answer, "log_theta", answer.log_theta.shape, (layout.k,))
-    limits = private_limits(alpha, n, layout.n_classifiers, len(layout.n_clusters), layout.bits)
+    limits = private_limits(alpha, n, max(layout.n_classifiers, draws), len(layout.n_clusters), layout.bits)
     _check_mass(layout, names, answer, limits)
     if (answer.log_theta > 0).any():
         raise PayloadError(answer.title(), "log_theta", "is positive; no sum of logarithms of probabilities is")
@@ -210,7 +213,7 @@ def _check_mass(layout: Layout, names: Iterable[str], answer: Statistics | Share
 def _check_squares(answer: Statistics | Shares, names: Iterable[str], n: int | None, layout: Layout) -> None:
     """Refuse sums of squares that n instances' probabilities cannot have; None: there are none.
 
-    Probabilities of k classes have squares of 1/k to 1 in all, and the mass counts 1 for the same instance.
+    The squared probabilities of an instance add up to 1/k to 1, and its mass to 1.
     """
     _expect(answer, "squares", len(answer.squares), 0 if n is None else len(answer.mass))
     if n is None:

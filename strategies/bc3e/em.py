@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
-from numerics.bc3e.anderson import DEPTH, PLAIN, SWEEPS, ParameterBlock, Weights, project_log_alpha
+from numerics.bc3e.anderson import DEPTH, GAMMA_TOLERANCE, PLAIN, SWEEPS, ParameterBlock, Weights, project_log_alpha
 from numerics.bc3e.e_step import Contribution
 from numerics.bc3e.grid import from_grid, one_to_grid
 from numerics.bc3e.influence import contradicting_site
@@ -30,7 +30,7 @@ from strategies.errors import FusionError
 from strategies.secure_aggregation import Masking, Total
 
 SETTLED_STEPS = 2
-"""Steps in a row in which few classes change before a fit stops by them."""
+"""Number of successive steps with few changed classes after which these stop a fit."""
 
 
 class EM:
@@ -46,10 +46,17 @@ class EM:
         Start of beta: uniform if 0, otherwise random with this seed.
     starts : Mapping[str, ndarray]
         ``(k, s)`` starts of the shared instances, by site; empty in the row distribution.
+    masking : Masking, optional
+        Secure aggregation: the center sees the sum of statistics only.
     """
 
     def __init__(
-        self, layout: Layout, settings: Settings, start: int, starts: Mapping[str, Int64[np.ndarray, "k s"]]
+        self,
+        layout: Layout,
+        settings: Settings,
+        start: int,
+        starts: Mapping[str, Int64[np.ndarray, "k s"]],
+        masking: Masking | None = None,
     ) -> None:
         self.layout, self.settings, self.start = layout, settings, start
         self.alpha = np.full(layout.k, settings.alpha)
@@ -61,8 +68,8 @@ class EM:
         self.weights = Weights()
         self.mix = PLAIN
         self.draws = layout.draws() and (settings.draws or layout.draws())
-        # Of several starts only one has equal rows of beta, and bounds of fits with different draws say nothing.
-        # The first E-step is then of the classifiers alone.
+        # Draws are chosen after a first E-step of the classifiers alone, in a single fit from uniform beta: bounds of
+        # fits with different draws cannot be compared.
         self.decides_draws = self.draws > 1 and not settings.draws and settings.restarts <= 1 and not start
         self.shared = (
             SharedInstances(layout, starts, self.alpha, self.draws, alone=self.decides_draws) if starts else None
@@ -73,7 +80,7 @@ class EM:
         self.first_mass: dict[str, tuple[Int64[np.ndarray, "k _"], ...]] = {}
         self.lost_sites: set[str] = set()
         self.answering_sites: set[str] = set()
-        self.masking = Masking("statistics", settings.min_sites) if settings.masked else None
+        self.masking = masking
 
     def run(self) -> Conversation[EMFit]:
         """Alternate E- and M-steps until the relative change of the bound is small (Acharya et al. 2011, II-C)."""
@@ -124,7 +131,7 @@ class EM:
         return {"bound": bound, "labels": labels, "both": bound and labels}[settings.stop]
 
     def _choose_draws(self, sums: Sums) -> None:
-        """Let a class count for fewer draws if clusterings tell much of what the classifiers leave open.
+        """Let a class count for fewer draws if clusterings explain much of what the classifiers leave open.
 
         Fewer draws cannot lower the bound: each adds a mean log probability to it.
         """
@@ -187,7 +194,7 @@ class EM:
         self._lose(set(asks) - set(answers))
         if self.shared:
             shares = {site: _part(answer, Shares) for site, answer in answers.items() if site in moving}
-            self.shared.take(shares, moving, self.alpha, self.settings.gamma_tolerance, last=last)
+            self.shared.take(shares, moving, self.alpha, GAMMA_TOLERANCE, last=last)
         return answers
 
     def _asks(self, step: int, sweeps: Mapping[str, Sweep]) -> dict[str, Payload | tuple[Payload, ...]]:
@@ -220,7 +227,9 @@ class EM:
         total: Total[Statistics] = yield from masking.total(asks, zero, measure=measure)
         try:
             check_number(sum(self.layout.instances[site] for site in total.sites), total.sum)
-            check_statistics(self.layout, self.alpha, names, total.sum.n, total.sum, alone=self.decides_draws)
+            check_statistics(
+                self.layout, self.alpha, names, total.sum.n, total.sum, draws=self.draws, alone=self.decides_draws
+            )
         except PayloadError as error:
             raise FusionError(f"secure-aggregation: {total.name} cannot be a sum of statistics ({error})") from None
         self.answering_sites = set(total.sites)
@@ -237,7 +246,7 @@ class EM:
             clusterings=names,
             beta=tuple(self.beta[name].x for name in names),
             grid_bits=self.layout.bits,
-            tolerance=self.settings.gamma_tolerance,
+            tolerance=GAMMA_TOLERANCE,
             max_sweeps=self._most_sweeps,
             smoothing=self.settings.smoothing,
             draws=self.draws,
@@ -257,7 +266,7 @@ class EM:
         for part in answer if isinstance(answer, tuple) else (answer,):
             if isinstance(part, Statistics):
                 n_private = layout.instances[site] - len(layout.shared_rows[site])
-                check_statistics(layout, self.alpha, names, n_private, part, alone=self.decides_draws)
+                check_statistics(layout, self.alpha, names, n_private, part, draws=self.draws, alone=self.decides_draws)
                 check_columns(self.first_mass.setdefault(site, part.mass), n_private, part)
             else:
                 history = len(self.log_alpha.points[-DEPTH:]) + 1

@@ -42,13 +42,14 @@ class EMFit:
     draws : int
         Draws of theta that an instance's class counts for; 0: classifiers vote.
     pivot : dict[str, int]
-        The site without whose sums a class would count for other draws, and these; empty if none or several decide.
+        The site whose sums alone decide the draws of a class, and the draws without it; empty if none or several
+        decide.
     gain : float
-        `numerics.bc3e.reliability.mean_gain` of the clusterings; 0 where it decides nothing.
+        `numerics.bc3e.reliability.mean_gain` of the clusterings; 0 if it does not choose the draws.
     instances : int
         Number of instances in the sums of the last accepted E-step.
     labels : dict[str, int]
-        The same of instances with a label, by common clustering and confusion matrix.
+        Number of these instances with a label, by common clustering and confusion matrix.
     """
 
     alpha: Float64[np.ndarray, "k"]
@@ -88,11 +89,13 @@ class FittedEnsemble:
     coverage : ndarray
         `strategies.bc3e.accuracy.coverage`.
     unsure : float
-        Share of the instances that the sites list as unsure, one that several sites hold at each of them.
+        Share of the instances that the sites list as unsure; each site of a shared instance counts it.
     left_out : dict[str, str]
         Sites whose holdings are unlike most others', with the reason.
     contrasts : dict[str, tuple of float]
         `strategies.bc3e.accuracy.contrasts`.
+    nameless : bool
+        Whether classes have no names, since there is no classifier.
     """
 
     fit: EMFit
@@ -105,6 +108,7 @@ class FittedEnsemble:
     unsure: float = 0.0
     left_out: dict[str, str] = field(default_factory=dict)
     contrasts: dict[str, tuple[float, float]] = field(default_factory=dict)
+    nameless: bool = False
 
     @property
     def measure(self) -> dict[str, float]:

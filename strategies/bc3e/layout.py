@@ -16,12 +16,12 @@ from protocols.bc3e.payloads import LARGEST_TABLE, Holdings, Setup
 from strategies.errors import FusionError
 
 _FAR = 10
-"""Times the number of classes or clusters that most sites have, beyond which a site's number is a mistake or a lie."""
+"""Multiple of the usual number of classes or clusters beyond which a site's number is a mistake or a lie."""
 _MANY = 100
-"""Number of classes or clusters up to which it never is."""
+"""Number of classes or clusters that is never too large."""
 
 LARGEST_SUMMAND = 1100.0
-"""Bound of E[log theta] in size: alpha keeps gamma above 1e-3, so it is at least psi(1e-3) - psi(1e4), about -1009."""
+"""Bound of ``|E[log theta]|``: alpha keeps gamma above 1e-3, so the least is psi(1e-3) - psi(1e4), about -1009."""
 
 
 @dataclass(frozen=True)
@@ -127,10 +127,10 @@ class Layout:
 
 
 def strangers(holdings: Mapping[str, Holdings], distribution: str, classes: int) -> dict[str, str]:
-    """Return the sites whose holdings are unlike those of most: the run goes on without them, and says the reason.
+    """Return the sites whose holdings are unlike those of most, each with the reason; the run goes on without them.
 
-    Else the mistake or lie of one site would end the run, or every site would compute with tables as large as that one
-    says. Of two sites, nobody can tell whose holdings are wrong.
+    Otherwise a mistake or lie of one site would end the run, or make tables too large for all. With two sites, nobody
+    can tell whose holdings are wrong.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def strangers(holdings: Mapping[str, Holdings], distribution: str, classes: int)
         }
         usual = _largest_usual(sizes.values())
         reasons |= {
-            site: f"left out: {name} has {size} clusters there, and {usual} at most at most sites"
+            site: f"left out: {name} has {size} clusters there, and up to {usual} at most sites"
             for site, size in sizes.items()
             if size > usual
         }
@@ -170,7 +170,7 @@ def strangers(holdings: Mapping[str, Holdings], distribution: str, classes: int)
 
 
 def _largest_usual(sizes: Collection[int]) -> int:
-    """Return the largest size that is not far beyond what most sites have; of one or two sites, the larger."""
+    """Return the largest size that is not far beyond the usual one; with one or two sites, the larger."""
     limit = max(_MANY, _FAR * statistics.median_low(sizes)) if len(sizes) > 2 else max(sizes, default=0)
     return max((size for size in sizes if size <= limit), default=0)
 
@@ -225,6 +225,11 @@ def agree_layout(
         raise FusionError("no site holds an instance")
     if distribution == "column":
         _check_columns(holdings, total, {**classifiers, **{name: len(sites) for name, sites in holders.items()}})
+    if confusion and len(classifiers) * k * k > LARGEST_TABLE:
+        raise FusionError(
+            f"with {k} classes, the confusion matrices of {len(classifiers)} classifiers would have more than"
+            f" {LARGEST_TABLE} entries: number the classes 0, 1, 2, ..., or set bc3e.reliability=none"
+        )
     if confusion:
         n_clusters |= dict.fromkeys(map(confusion_of, classifiers), k)
         holders |= {

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.bc3e.anderson import PLAIN, SWEEPS
+from numerics.bc3e.anderson import GAMMA_TOLERANCE, PLAIN, SWEEPS
 from numerics.bc3e.reliability import confusion_of, doubt_of
 from protocols.bc3e.payloads import (
     Conclude,
@@ -23,7 +23,6 @@ from protocols.bc3e.payloads import (
     Survey,
     Tally,
 )
-from protocols.bc3e.settings import Settings
 from strategies.bc3e.accuracy import accuracies, add_up
 from strategies.bc3e.checks import check_counts, check_holdings, check_plain_shares, check_predicted, check_starts
 from strategies.bc3e.layout import Layout, agree_layout, strangers
@@ -96,7 +95,7 @@ class BC3EPrediction(FusionStrategy):
         """Ask for an E-step at fixed parameters and for counts: in one round, unless instances are shared."""
         if self.distribution != "row":
             return (yield from self._predict_shared())
-        ask = Predict(self._alpha, self._names, self._beta, Settings.gamma_tolerance, SWEEPS, draws=self._draws)
+        ask = Predict(self._alpha, self._names, self._beta, GAMMA_TOLERANCE, SWEEPS, draws=self._draws)
         answers: dict[str, PredictionTally] = yield Broadcast(ask, check=check_predicted)
         instances = {site: answer.instances for site, answer in answers.items()}
         return ClassPredictions(answers, instances, sum(instances.values()))
@@ -140,7 +139,7 @@ class BC3EPrediction(FusionStrategy):
                 session=str(self.reference.earlier["session"]),
                 shared=rows,
                 grid_bits=layout.bits,
-                tolerance=Settings.gamma_tolerance,
+                tolerance=GAMMA_TOLERANCE,
                 max_sweeps=SWEEPS,
                 draws=self._draws,
             )
@@ -157,7 +156,7 @@ class BC3EPrediction(FusionStrategy):
             answers: dict[str, Shares] = yield Tell(asks, check=partial(check_plain_shares, shared.layout, asks))
             for site in set(asks) - set(answers):
                 shared.drop(site)
-            shared.take(answers, asks, self._alpha, Settings.gamma_tolerance, last=number == SWEEPS)
+            shared.take(answers, asks, self._alpha, GAMMA_TOLERANCE, last=number == SWEEPS)
 
     def metrics(self, outcome: ClassPredictions) -> dict[str, float]:
         """Return the metrics of `report.json` by name (docs/bc3e.md)."""

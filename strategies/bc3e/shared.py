@@ -17,7 +17,7 @@ from protocols.bc3e.payloads import Shares, Sweep
 from strategies.bc3e.layout import Layout
 
 _A_TURN = 100
-"""Fewest instances of a turn: a site rounds numbers of right decisions to a twentieth, or to five (`Tally`)."""
+"""Fewest instances that a site counts in its turn: it rounds numbers of correct decisions (`Tally`)."""
 
 
 class SharedInstances:
@@ -97,8 +97,9 @@ class SharedInstances:
     def closing_asks(self) -> dict[str, Sweep]:
         """Return asks for the sums that need the classes of this E-step, by site; empty if there are none.
 
-        They are those of confusion matrices that several sites hold, and those of an E-step of the classifiers alone,
-        where every instance is swept over again. A site does the sums of its own confusion matrices in the next E-step.
+        These are the sums of confusion matrices that several sites hold, and all sums of an E-step of the classifiers
+        alone, which sweeps over every instance again. A site sends the sums of its own confusion matrices in the next
+        E-step.
         """
         common = {name for name in self.layout.common if is_confusion(name)}
         if not self.draws or not (self.alone or common):
@@ -185,7 +186,7 @@ class SharedInstances:
         return gains
 
     def changed(self, alpha: Float64[np.ndarray, "k"]) -> int:
-        """Count the instances whose class is another one than after the last E-step that counted."""
+        """Count the instances whose class has changed since the last accepted E-step."""
         self._decisions = decisions(self.gamma, alpha if self.draws else np.zeros(0))
         return int(np.count_nonzero(self._decisions != self._accepted_decisions))
 
@@ -211,8 +212,8 @@ class SharedInstances:
     def instances_to_count(self, site: str) -> Int64[np.ndarray, "c"]:
         """Return the shared instances on which a site counts decisions.
 
-        Each instance is counted once, by a site that holds it and knows true classes. The sites take turns where each
-        gets enough, so that none says alone how many decisions are right.
+        Each instance is counted once, by a site that holds it and knows true classes. If each gets enough instances,
+        the sites take turns, so that none alone determines the accuracy.
         """
         index = self.layout.shared_index[site]
         n_holders, turn = np.zeros(self.layout.n_shared, np.int64), np.zeros(index.size, np.int64)

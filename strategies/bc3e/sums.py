@@ -35,7 +35,7 @@ class SiteStatistics:
 
 
 def without_site(sums: Sums, source: SiteStatistics) -> tuple[dict[str, Int64[np.ndarray, "k k_m"]], dict[str, int]]:
-    """Return mass and squares of all instances but those of one site's statistics."""
+    """Return mass and squares without one site's statistics."""
     mass, squares = dict(sums.mass), dict(sums.squares)
     for name, table, own in zip(source.names, source.statistics.mass, source.statistics.squares.tolist(), strict=True):
         mass[name] = mass[name] - table

@@ -104,7 +104,7 @@ class Coreset(FusionStrategy):
         judged = settings.alone and outcome.fairness.by_group and not self.in_table
         if settings.assignment == "exact":
             masking, second, other = (
-                Masking(name, self.min_sites) if settings.masked else None for name in ("rows", "far", "alone")
+                Masking(name, self.min_sites) if self.masked else None for name in ("rows", "far", "alone")
             )
             if settings.refine:
                 outcome = yield from refine_centers(

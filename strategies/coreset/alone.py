@@ -1,4 +1,4 @@
-"""Sites alone: what rows left out cost at each site's own fair centers, beside the joint ones."""
+"""Costs of left-out rows at each site's own fair centers, beside those at the joint centers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strategies.coreset.sums import sum_answers
 from strategies.secure_aggregation import CheckOf, Masking
 
 _ROUNDING = 0.02
-"""Largest relative error of what follows from sums of three digits."""
+"""Largest relative error of figures computed from sums of three digits."""
 
 
 def ask_alone(
@@ -30,9 +30,9 @@ def ask_alone(
     Parameters
     ----------
     outcome : CoresetOutcome
-        Centers that do not move any more.
+        Outcome with the final centers.
     masses : Mapping or None
-        By site, numbers of rows of each of its points at each center; None: rows go where prices say.
+        By site, numbers of rows of each of its points at each center; None: prices assign the rows.
     masking : Masking, optional
         Secure aggregation.
     """
@@ -61,7 +61,7 @@ def ask_alone(
 
 
 def _check(outcome: CoresetOutcome) -> CheckOf:
-    """Return what checks that as many rows are compared as there are, and that sums fit each other."""
+    """Return a check of the number of compared rows, and of the sums against each other."""
     pool, costs = outcome.pool, outcome.possible_costs()
 
     def check_of(sites_of: Mapping[str, tuple[str, ...]]) -> Check:
@@ -93,7 +93,7 @@ def _check(outcome: CoresetOutcome) -> CheckOf:
 
 
 def metrics_alone(outcome: CoresetOutcome) -> dict[str, float]:
-    """Return mean costs of a row left out, together and alone, and how far sites' shares lie outside the bounds."""
+    """Return mean costs of a left-out row, together and alone, and how far sites' shares lie outside the bounds."""
     compared, pool = outcome.compared, outcome.pool
     if compared.rows < 2:
         return {}
@@ -108,7 +108,7 @@ def metrics_alone(outcome: CoresetOutcome) -> dict[str, float]:
 
 
 def paired_difference(compared: CostsAlone) -> dict[str, Float64[np.ndarray, "3"]]:
-    """Return the difference between the two, its standard error, and the number of rows.
+    """Return the mean difference of joint and own cost, its standard error, and the number of rows.
 
     Examples
     --------

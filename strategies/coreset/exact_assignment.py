@@ -71,7 +71,7 @@ def assign_exactly(
 ) -> Conversation[CoresetOutcome]:
     """Search prices within `gap` of the best, in at most `most` rounds; then ask the sites to assign every row.
 
-    The first prices are those of the points. Those that are fair for the synthetic rows of refinement need fewer rounds
+    The search begins with the points' prices. The fair prices of refinement's synthetic rows would need fewer rounds,
     but end with larger gaps (adult, k = 10, two draws: .2 and .5 % instead of .1 %). With `masking`, the center sees
     sums over sites only.
     """
@@ -103,13 +103,16 @@ def assign_exactly(
     total = yield from sum_answers(asks, zero, _check_settled(outcome, expected), masking, measure=measure)
     sums = total.sum
     counted = tuple(site for site in sites if site in total.sites)
-    outcome = replace(outcome, total=sums.counts, counted=counted, cost=sums.cost, plain_cost=sums.plain_cost)
-    # The bound is of all rows that were priced; it does not hold for fewer.
+    if sums.cost < sums.plain_cost:  # rows at their nearest fair center do not cost more than in fair clusters
+        outcome = replace(outcome, centers=replace(centers, plain=centers.fair))
+    plain_cost = min(sums.cost, sums.plain_cost)
+    outcome = replace(outcome, total=sums.counts, counted=counted, cost=sums.cost, plain_cost=plain_cost)
+    # The bound holds for all priced rows together, not for fewer.
     return outcome if outcome.unconfirmed else replace(outcome, bound=best.bound, bound_gain=best.gain)
 
 
 def _likely_masses(outcome: CoresetOutcome, best: _BestPrices) -> Float64[np.ndarray, "S H k"]:
-    """Return the masses of each site's points, which are likely those of its rows."""
+    """Estimate the masses of each site's rows by those of its points."""
     pool, centers = outcome.pool, outcome.centers
     squared = squared_distances(pool.union.points / centers.scale, centers.fair / centers.scale)
     with single_threaded():
@@ -206,7 +209,7 @@ def _responses(total: Masses) -> list[PriceResponse]:
 
 
 def _check_masses(pool: PooledCoreset, shifts: Float64[np.ndarray, "m H k"]) -> CheckOf:
-    """Return what checks that masses are those of the sites' rows, and that sums are not too large."""
+    """Return a check that masses are those of the sites' rows, and that sums are not too large."""
 
     def check_of(sites_of: Mapping[str, tuple[str, ...]]) -> Check:
         totals = {name: pool.rows_of(sites) for name, sites in sites_of.items()}
@@ -240,7 +243,7 @@ def check_counts(expected: Mapping[str, Int64[np.ndarray, "k h"]]) -> Check:
 
 
 def _check_settled(outcome: CoresetOutcome, expected: Mapping[str, Int64[np.ndarray, "H k"]]) -> CheckOf:
-    """Return what checks counts and costs (`CoresetOutcome.possible_costs`); of a sum, that all rows are counted."""
+    """Return a check of counts, and of costs against `CoresetOutcome.possible_costs`; a sum must count all rows."""
     pool, costs = outcome.pool, outcome.possible_costs()
 
     def check_of(sites_of: Mapping[str, tuple[str, ...]]) -> Check:

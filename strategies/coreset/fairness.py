@@ -28,7 +28,7 @@ class Fairness:
     overlapping : bool
         Whether each value of each sensitive column has bounds, or each combination of values.
     own : dict[str, tuple of float]
-        Lower and upper bound by name, in place of those.
+        Lower and upper bound by name, which replace those by `alpha`.
     """
 
     alpha: float
@@ -42,11 +42,11 @@ class Fairness:
 
     @property
     def by_group(self) -> bool:
-        """Whether every combination of values has the bounds that alpha says."""
+        """Whether every combination of values has the bounds that `alpha` gives."""
         return not self.overlapping and not self.own
 
     def bounded(self, groups: Sequence[str]) -> tuple[tuple[str, ...], Bool[np.ndarray, "G H"]]:
-        """Return the names of what has bounds, and which groups belong to each.
+        """Return the names of the sets of groups that have bounds, and which groups belong to each.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class Fairness:
         Raises
         ------
         FusionError
-            If a group with bounds of its own is not there, or if no clusters keep the bounds.
+            If no group has the name of a bound, or if no clusters keep the bounds.
         """
         if self.by_group:
             return Bounds.of(totals / totals.sum(), self.alpha)

@@ -64,8 +64,8 @@ class CoresetOutcome:
     counted : tuple of str
         The sites that counted their rows.
     cost, plain_cost : float
-        Costs of these rows at the fair and at the plain centers: of rows that go with their points, or after the exact
-        assignment of the rows themselves.
+        Costs of these rows at the fair and at the plain centers: as their points are assigned, or as exact assignment
+        assigns the rows themselves.
     bound : float or None
         Lower bound of the cost of every fair assignment of all rows to these centers; None without exact assignment.
     bound_gain : float
@@ -73,7 +73,7 @@ class CoresetOutcome:
     lost : tuple of str
         Sites whose points were clustered, and which stopped answering.
     compared : CostsAlone
-        Costs of rows left out, alone and together; of no rows if nobody was asked.
+        Costs of left-out rows, alone and together; of no rows if nobody was asked.
     """
 
     pool: PooledCoreset
@@ -98,8 +98,8 @@ class CoresetOutcome:
     ) -> CoresetOutcome:
         """Return the outcome with the counts of the sites.
 
-        `groups` has the group of each of their columns, and `costs` what their rows cost at the fair and at the plain
-        centers, both by site.
+        By site, `groups` names the columns of its counts, and `costs` has its costs at the fair and at the plain
+        centers.
         """
         place = {name: number for number, name in enumerate(self.pool.groups)}
         # The pool's order does not depend on the sites' names, so neither do the sums.
@@ -111,17 +111,15 @@ class CoresetOutcome:
         return replace(self, total=total, counted=sites, cost=cost, plain_cost=plain_cost)
 
     def costs_by_points(self, masses: Mapping[str, PointMasses]) -> dict[str, tuple[float, float]]:
-        """Return, by site, what its rows cost at the fair and at the plain centers if every row is where its point is.
+        """Return, by site, its costs at the fair and at the plain centers, computed from points and movement.
 
         Parameters
         ----------
         masses : Mapping
             Numbers of rows of each of the site's points at each center.
 
-        Notes
-        -----
-        The movement is added, so the costs are those of the rows, exactly where whole points go to one center. If a
-        point is divided, its site knows better than the center which row is nearer to which center.
+        Notes ----- With the movement, these are the costs of the rows, exactly if whole points go to one center. The
+        rows of a divided point may cost less, because its site knows which row is nearer to which center.
         """
         pool, (mean, scale), fair = self.pool, self.pool.units, self.clustering.centers
         plain = (self.centers.plain - mean) / scale
@@ -135,7 +133,7 @@ class CoresetOutcome:
         return costs
 
     def possible_costs(self) -> dict[str, Float64[np.ndarray, "2 2"]]:
-        """Return, by site, bounds of what its rows may cost, in any clusters, and at their nearest plain centers.
+        """Return, by site, bounds of the cost of its rows: in any fair clusters, and at their nearest plain centers.
 
         The root of a cost is a distance. Moving all rows to their points changes it by the root of the movement at
         most.
@@ -180,13 +178,13 @@ class CoresetOutcome:
 
     @property
     def violation(self) -> float:
-        """The largest distance of a group's rows in a cluster from their bounds, in rows."""
+        """Largest distance of a group's number of rows in a cluster from its bounds."""
         bounds = self.pool.bounds(self.fairness)
         return 0.0 if bounds.admits(self.total) else bounds.violation(self.total)
 
     @property
     def upper_bound(self) -> float:
-        """Cost of the rows if they follow their points, which no prices exceed; infinite if a site was lost."""
+        """Cost of the rows as their points are assigned, which no lower bound exceeds; infinite if a site was lost."""
         return np.inf if self.lost else self.clustering.cost + self.movement
 
     @property

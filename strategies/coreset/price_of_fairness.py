@@ -13,7 +13,7 @@ from strategies.coreset.outcome import CoresetOutcome
 MOST_POINTS = 500
 """Largest number of points that are clustered for each number of clusters; more are reduced first."""
 MOST_CLUSTERS = 24
-"""Largest number of clusters, twice the run's: with more, the report would take seconds longer."""
+"""Largest number of clusters that is tried; more would delay the report by seconds."""
 _FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)
 """Numbers of clusters, relative to the run's own."""
 _FAIR_STARTS, _PLAIN_STARTS = 2, 10

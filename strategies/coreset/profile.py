@@ -1,8 +1,8 @@
 """Profile of each cluster: mean and spread of every column, what stands out, and a rule that names its points.
 
-They are those of the points, which the center has, in their clusters: nothing more leaves a site. A point is the mean
-of its rows. So the mean of a cluster's rows is exact where whole points go to one center. Their spread is that of the
-points and the movement, of which the center knows the sum over all rows, and which counts alike for every row.
+The center computes it from the clustered points: nothing more leaves a site. A point is the mean of its rows, so the
+mean of a cluster is exact if whole points go to one center. Its spread is that of the points plus the movement. The
+center knows the movement's sum over all rows only, so every row counts with the same share of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strategies.coreset.outcome import CoresetOutcome
 _APART = 0.5
 """Distance from the mean of all rows, in units of the columns, from which a column stands out."""
 _MOST_NAMED = 3
-"""Columns that are named for a cluster at most: those that stand out most."""
+"""Largest number of columns named for a cluster."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Profile:
     rules: tuple[Rule, ...] = ()
 
     def in_words(self, cluster: int) -> str:
-        """Return what stands out in a cluster, the most striking first.
+        """Describe the columns that stand out in a cluster, the farthest first.
 
         Examples
         --------
@@ -55,7 +55,7 @@ class Profile:
         apart = np.nan_to_num(self.apart[cluster])
         named = [j for j in np.argsort(-np.abs(apart), kind="stable")[:_MOST_NAMED] if abs(apart[j]) >= _APART]
         return ", ".join(
-            f"{'high' if apart[j] > 0 else 'low'} {self.features[j]} ({self.mean[cluster, j]:.4g})" for j in named
+            f"{'high' if apart[j] > 0 else 'low'} {self.features[j]} ({_text(self.mean[cluster, j])})" for j in named
         )
 
     def rule_in_words(self, cluster: int) -> str:
@@ -70,15 +70,19 @@ class Profile:
         """
         conditions = self.rules[cluster].conditions
         return " and ".join(
-            f"{self.features[each.column]} {'>' if each.above else '<='} {each.threshold:.4g}" for each in conditions
+            f"{self.features[each.column]} {'>' if each.above else '<='} {_text(each.threshold)}" for each in conditions
         )
+
+
+def _text(value: float) -> str:
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def profile_of(outcome: CoresetOutcome) -> Profile:
     """Return the profile of the clusters of an outcome.
 
-    Source: a cluster's variance is that of its points plus the mean movement of a row, as that of all rows is
-    (`numerics.coreset.weighted_points.moments`).
+    A cluster's variance is that of its points plus the mean movement of a row, as in
+    `numerics.coreset.weighted_points.moments`.
     """
     points, assignment = outcome.points, outcome.clustering.assignment
     k, overall, unit = len(outcome.centers.fair), outcome.pool.units[0], outcome.centers.scale

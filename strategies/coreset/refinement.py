@@ -1,13 +1,14 @@
 """Rounds that move the centers: fair Lloyd on sums over all rows (docs/coreset-reference.md, "Refinement").
 
 Each round sends centers and prices. The sites answer with whole numbers of their rows at each center, and with rounded
-sums of these rows. The center holds synthetic rows, drawn from the points, and gives them weights by which they have
-these numbers. They tell which prices are fair, and how the mean of a center's rows changes with the prices; the sums
-tell how far this mean is from that of the true rows. The plain centers move by Lloyd's algorithm in the same rounds, so
-that the price of fairness compares centers of the same effort.
+sums of these rows. The center holds synthetic rows, drawn from the points, and rakes their weights to these numbers.
+From synthetic rows it computes fair prices, and the change of a cluster's mean with the prices; from the sums it
+computes the distance of this mean from that of the true rows. The plain centers move by Lloyd's algorithm in the same
+rounds, so that the price of fairness compares centers of the same effort.
 
-The first rounds move two sets of centers: those of the points, and the same with one center at the farthest point. The
-points do not show whether a few rows far out are worth a center, but the sums do: they tell what all rows cost.
+The first rounds move two sets of centers: those of the points, and the same with one center at the farthest point.
+Whether a few rows far out are worth a center does not follow from the points, but from the cost of all rows, which the
+sums give.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ TRIED = 5
 STILL = 0.01
 """Largest step of any center, in units of the columns, after which the rounds end."""
 SOFTNESS = (WARM, 0.03, 0.1)
-"""Temperatures of the tables of a round with one set of centers: their sums are rounded apart, which averages out."""
+"""Temperatures of the tables of a round with one set of centers: separate rounding of their sums averages out."""
 _FEWEST_SYNTHETIC = 0.5
 """Fewest synthetic rows with which a center moves. A center that stays with a few rows far out serves no others."""
 _COMPARED = 2
 """Last rounds whose costs are compared."""
 _MOST_SYNTHETIC, _MOST_TRIED = 2000, 500
-"""Most synthetic rows (unless there are more points), and points by which the center that moves far is chosen."""
+"""Most synthetic rows (unless there are more points), and most points to choose the center that moves far."""
 _ROUNDING = 1e-6
 """Largest relative rounding error of sums over many rows."""
 
@@ -68,7 +69,7 @@ class _Centers:
     rows : SyntheticRows
         Synthetic rows with weights by the answers so far.
     costs : tuple of tuple of float
-        By round, what all rows cost at fair and at plain centers, by the sums; at fair ones, the bound at these prices.
+        By round, costs of all rows by the sums: at fair centers (the lower bound at these prices), and at plain ones.
     """
 
     fair: Float64[np.ndarray, "k d"]
@@ -78,7 +79,7 @@ class _Centers:
     costs: tuple[tuple[float, float], ...] = ()
 
     def priced(self, bounds: Bounds) -> _Centers:
-        """Return them with the prices that are fair where the centers are now."""
+        """Return the centers with fair prices for their present places."""
         prices = self.rows.fair_prices(squared_distances(self.rows.x, self.fair), bounds, self.prices)
         return replace(self, prices=prices)
 
@@ -94,10 +95,10 @@ def refine_centers(
     min_sites: int,
     masking: tuple[Masking | None, Masking | None],
 ) -> Conversation[CoresetOutcome]:
-    """Move fair and plain centers until they are still, in so many rounds at most.
+    """Move fair and plain centers until they are still, in at most `rounds` rounds.
 
     Return the outcome with these centers, and with the points' assignment to them. With `masking`, one for each set of
-    centers, the center sees sums over sites only. A site that does not answer is left out of all further rounds.
+    centers, the fusion center sees sums over sites only. A site that does not answer is left out of all further rounds.
     """
     everybody, tried = outcome.pool, min(TRIED, (rounds + 1) // 2)
     moves = _Moves(outcome, min_weight, min_sites)
@@ -117,7 +118,7 @@ def refine_centers(
 
 
 def _starts(outcome: CoresetOutcome) -> list[_Centers]:
-    """Return the centers of the points; and the fair ones with one at the farthest point, also as plain centers."""
+    """Return the points' centers; and the fair ones with one of them at the farthest point, also as plain centers."""
     pool, clustering, scale = outcome.pool, outcome.clustering, outcome.centers.scale
     points = outcome.points
     points = replace(points, points=pool.in_units(points), movement=points.movement / scale**2)
@@ -126,7 +127,8 @@ def _starts(outcome: CoresetOutcome) -> list[_Centers]:
     if len(points.weights) > _MOST_TRIED:
         locations = max(1, _MOST_TRIED // bounds.n_groups)
         few = reduce(points, locations, np.random.default_rng(0), np.ones(len(scale)))[0]
-    far = _with_farthest(points, clustering.centers, lambda centers: _assigned(few, centers, bounds).cost)
+    near = clustering.assignment.prices  # of similar centers: they save seconds, and change no cost
+    far = _with_farthest(points, clustering.centers, lambda centers: _assigned(few, centers, bounds, near).cost)
     return [
         _Centers(clustering.centers, plain, clustering.assignment.prices, rows).priced(bounds),
         _Centers(far, far, _assigned(few, far, bounds).prices, rows).priced(bounds),
@@ -136,7 +138,7 @@ def _starts(outcome: CoresetOutcome) -> list[_Centers]:
 def _with_farthest(
     points: WeightedPoints, centers: Float64[np.ndarray, "k d"], cost: Callable[[Float64[np.ndarray, "k d"]], float]
 ) -> Float64[np.ndarray, "k d"]:
-    """Return the centers with one of them at the point farthest from all: the one without which the cost is least."""
+    """Return the centers with one of them at the point farthest from all: the one whose move costs least."""
     far = points.points[squared_distances(points.points, centers).min(axis=1).argmax()]
     place = np.arange(len(centers))[:, np.newaxis]
     moved = [np.where(place == each, far, centers) for each in range(len(centers))]
@@ -145,7 +147,7 @@ def _with_farthest(
 
 @dataclass(frozen=True, eq=False)
 class _Moves:
-    """What all rounds have in common: the outcome before them, with the units of the columns, and limits."""
+    """Common input of all rounds: the outcome before them, with the units of the columns, and limits."""
 
     outcome: CoresetOutcome
     min_weight: int
@@ -158,9 +160,9 @@ class _Moves:
     def follow(
         self, pool: PooledCoreset, now: _Centers, rounds: int, softness: Sequence[float], masking: Masking | None
     ) -> Conversation[tuple[PooledCoreset, _Centers]]:
-        """Move centers in so many rounds at most, each with a table of prices for each softness.
+        """Move centers in at most `rounds` rounds, each with a table of prices for each softness.
 
-        Return them, and the sites that have answered every round.
+        Return the sites that have answered every round, and the centers.
         """
         for _ in range(rounds):
             ask = self._ask(pool, now, softness)
@@ -185,7 +187,7 @@ class _Moves:
         return pool, now
 
     def cheaper(self, first: _Centers, far: _Centers) -> _Centers:
-        """Return the first centers, or the far ones where these cost less, beyond what rounding explains."""
+        """Return the cheaper centers, fair and plain apart: the far ones only if rounding does not explain the gain."""
         sets, n = (first, far), min(_COMPARED, len(first.costs), len(far.costs))
         if not n:
             return first
@@ -217,7 +219,7 @@ class _Moves:
         shares = [soft_shares(squared, rows.groups, now.prices, each) for each in softness]
         for own, whole in zip(shares, answer.whole, strict=True):
             rows = rows.raked(own, whole.astype(np.float64))
-        # How far the means of the true rows are from those of the synthetic ones changes little with the prices.
+        # The distance between means of true and of synthetic rows changes little with the prices.
         off = np.mean(
             [
                 _quotient(total, size, self.min_weight, mean) - mean
@@ -263,7 +265,7 @@ def _quotient(
     least: int,
     otherwise: Float64[np.ndarray, "k d"],
 ) -> Float64[np.ndarray, "k d"]:
-    """Return the means of centers with at least so many rows, and for the others what they have otherwise."""
+    """Return the means of the rows of centers with at least `least` rows, and `otherwise` for the other centers."""
     enough = (rows >= least)[:, np.newaxis]
     return np.asarray(np.where(enough, sums / np.maximum(rows, 1.0)[:, np.newaxis], otherwise))
 
@@ -271,12 +273,12 @@ def _quotient(
 def _cost(
     sums: Float64[np.ndarray, "k d"], rows: Float64[np.ndarray, "k"], centers: Float64[np.ndarray, "k d"]
 ) -> float:
-    """Return what rows with these sums cost at their centers, less the sum of their squares."""
+    """Return the cost of rows with these sums at their centers, minus the sum of the rows' squares."""
     return float(rows @ (centers**2).sum(axis=1) - 2 * (sums * centers).sum())
 
 
 def _reassigned(outcome: CoresetOutcome, everybody: PooledCoreset, prices: Float64[np.ndarray, "H k"]) -> Clustering:
-    """Return the clustering of everybody's points with the centers where they are now."""
+    """Return the clustering of everybody's points by the moved centers."""
     mean, scale, points = everybody.units[0], outcome.centers.scale, outcome.points
     centers = (outcome.centers.fair - mean) / scale
     bounds = everybody.bounds(outcome.fairness)
@@ -302,7 +304,7 @@ def _assigned(
 
 
 def _check_moments(pool: PooledCoreset, ask: Refine) -> CheckOf:
-    """Return what checks that rows are those of the sites, and sums possible by their points and movement."""
+    """Return a check that rows are those of the sites, and that sums are possible by points and movement."""
     unit = ask.scale
 
     def check_of(sites_of: Mapping[str, tuple[str, ...]]) -> Check:
@@ -327,8 +329,8 @@ def _check_moments(pool: PooledCoreset, ask: Refine) -> CheckOf:
                 if sums.shape != (*rows.shape, len(unit)):
                     raise PayloadError(answer.title(), field, f"expected the shape {(*rows.shape, len(unit))}")
                 far = np.abs(sums - rows[..., np.newaxis] * mean)
-                # Cauchy and Schwarz: no rows of the sites lie farther from their mean together. Every group's rows at a
-                # site are rounded to whole ones.
+                # By Cauchy and Schwarz, no rows of the sites lie farther from their mean together. Every site rounds
+                # every group's rows to whole numbers.
                 most = rows[..., np.newaxis] + len(totals) * len(sites)
                 whole = np.abs(sums.sum(axis=1) - n * mean) > rows.shape[1] * slack
                 if (far > np.sqrt(most * squares) + slack).any() or whole.any():

@@ -15,7 +15,7 @@ from strategies.coreset.profile import profile_of
 _COARSE = 1.0
 """Ratio of the rows' movement to the points' cost; a note reports larger ones."""
 _WIDE_GAP = 1e-3
-"""Relative gap to the lower bound, and its part that prices may close; a note reports larger ones."""
+"""Relative gap to the lower bound, and relative gain of better prices; a note reports larger ones."""
 _ROUNDING = 1e-9
 """Share of a cost; a smaller cost may be a rounding error of 0."""
 _MOST_GROUPS = 8
@@ -56,7 +56,7 @@ def metrics_of(outcome: CoresetOutcome) -> dict[str, float]:
 
 
 def _balance(outcome: CoresetOutcome) -> float:
-    """Return the largest alpha for which the clusters are fair, of what has bounds."""
+    """Return the largest alpha by which the clusters are fair to every group that has bounds."""
     pool = outcome.pool
     members = outcome.fairness.bounded(pool.groups)[1]
     shares = members @ pool.totals / pool.totals.sum()

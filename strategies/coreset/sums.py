@@ -1,4 +1,4 @@
-"""Sums over the sites' rows: of masked answers, of which the center sees no single one, or of plain ones."""
+"""Sums over the sites' rows: of masked answers, which hide each site's own, or of plain ones."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from protocols.coreset.payloads import Construction
 from protocols.wire.vector_encoding import Sum
-from strategies.conversation import Conversation, Tell
-from strategies.secure_aggregation import CheckOf, Masking, Total, check_sum
+from strategies.conversation import Conversation
+from strategies.secure_aggregation import CheckOf, Masking, Total, ask_plain_or_masked
 
 ATTEMPTS = 2
 """Number of times that a site gets the same ask before it is left out: in many rounds, one answer may be late."""
@@ -27,34 +27,18 @@ def sum_answers(
 
     Parameters
     ----------
-    asks : Mapping[str, Payload]
-        By site.
-    zero : Payload
-        An answer with the shapes that all answers have.
-    check_of : Callable
-        Makes the check of an answer.
-    masking : Masking, optional
-        Secure aggregation. A site that does not answer is not in the sum, and is not asked again.
-    attempts : int
-        Number of times that a site is asked without masks.
-    measure : Mapping[str, float], optional
-        As of `strategies.conversation.Tell`.
-    needed : bool
-        As of `strategies.conversation.Tell`, without masks.
+    asks, zero, check_of, masking, attempts, measure, needed
+        As of `strategies.secure_aggregation.ask_plain_or_masked`.
 
     Returns
     -------
     Conversation
         Returns the sum over the sites that answered.
     """
+    answers: Mapping[tuple[str, ...], Sum] = yield from ask_plain_or_masked(
+        asks, zero, check_of, masking, attempts=attempts, measure=measure, needed=needed
+    )
     if masking is not None:
-        total = yield from masking.total(asks, zero, measure=measure)
-        check_sum(total, check_of)
-        return total
-    check = check_of({site: (site,) for site in asks})
-    answers: dict[str, Sum] = {}
-    for _ in range(attempts):
-        missing = {site: ask for site, ask in asks.items() if site not in answers}
-        if missing:
-            answers |= yield Tell(missing, check=check, measure=measure or {}, needed=needed)
-    return Total.of(answers) if answers else Total(zero, ())
+        ((sites, total),) = answers.items()
+        return Total(total, sites)
+    return Total.of({site: answer for (site,), answer in answers.items()}) if answers else Total(zero, ())

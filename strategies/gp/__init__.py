@@ -53,10 +53,7 @@ _NETWORK_SEED = 4
 
 
 class _Preparation(NamedTuple):
-    """A model, the query points, what sites disclosed for the predictions, and what is still to be asked of the model.
-
-    These are the sizes of residuals, and the sharpness of class probabilities.
-    """
+    """A model, the query points, disclosed rows and inputs, and conversations that calibrate the model."""
 
     model: Model
     queries: Queries | None
@@ -78,7 +75,7 @@ class GP(FusionStrategy):
     id_column : str
         Name of the column of that file that names the points.
     class_weight : {"none", "balanced"}
-        Whether class probabilities are those of rows among which all classes are as frequent.
+        ``balanced``: class probabilities are those of rows among which all classes are equally frequent.
     **common
         Parameters of `FusionStrategy`. Its reference holds a scenario's query points (`queries`), the columns of the
         center's own query file (`test`), and the arrays of a run whose experts predict (`earlier`).
@@ -207,7 +204,7 @@ class GP(FusionStrategy):
 
     def _masking(self, name: str, n_sites: int) -> Masking | None:
         """Return the masking of sums over `n_sites` sites; None without secure aggregation."""
-        return Masking(name, min(self.min_sites, n_sites)) if self.settings.masked else None
+        return Masking(name, min(self.min_sites, n_sites)) if self.masked else None
 
     def _queries(self, registry: ExpertRegistry, repetition: int) -> Queries | None:
         """Return the query points: those of the center's own file, else the scenario's, else none.
@@ -233,9 +230,7 @@ class GP(FusionStrategy):
         points = registry.units.inputs(queries.x)
         x = np.repeat(points, registry.n_outputs, axis=0)
         setup = setup_of(model, settings, shared, seed)
-        available = np.ones(registry.M, bool)
-        if settings.disclosed:
-            available = np.isin(registry.site_of, list(inputs))
+        available = np.isin(registry.site_of, list(inputs)) if settings.disclosed else np.ones(registry.M, bool)
         between = share_between(registry.moments, kernel.lengths(model.fit.theta[:-1]))
         K = settings.K(registry.M, len(registry.nearest), between)
         prior, noise = kernel.diagonal(model.fit.theta[:-1], x), model.noise
@@ -266,11 +261,6 @@ class GP(FusionStrategy):
             predictions = expert_predictions(model, kernel, settings, x, answers, inputs, setup)
             fused = fuse(model, kernel, settings, x, predictions)
             gains = reductions(registry, kernel, x, fused, setup) if settings.suggest else None
-        # Features may take more memory than all the rest; the sample keeps those that the report needs.
-        none = slice(0, 0)
-        answers = replace(
-            answers, features=answers.features[:, :, none].copy(), further=answers.further[:, :, none].copy()
-        )
         # Where outputs are measured, the sample is for scores.
         among = None if queries.y is None else queries.measured
         sample = Sample.of(predictions, registry.n_outputs, among) if seed == self.seed else None
@@ -278,7 +268,7 @@ class GP(FusionStrategy):
             model,
             settings,
             queries,
-            answers,
+            answers.without_features(),
             fused,
             sample,
             tuple(sorted(shared)),

@@ -19,7 +19,7 @@ from strategies.gp.model import Model
 
 @dataclass(frozen=True, eq=False)
 class Alone:
-    """Sums of squared errors, or where outputs are classes of log losses, of the sites alone.
+    """Losses of the sites alone: sums of squared errors, or of log losses if outputs are classes.
 
     Attributes
     ----------
@@ -31,12 +31,12 @@ class Alone:
     losses: Mapping[str, Float64[np.ndarray, "g"]]
 
     def differences(self, losses: Float64[np.ndarray, "t"], unit: float) -> dict[str, Difference]:
-        """Return by site the difference of combined predictions from it.
+        """Return, by site, the difference between the losses of combined predictions and its own.
 
         Parameters
         ----------
         losses : ndarray
-            ``(t,)`` of combined predictions, at the chosen points.
+            ``(t,)`` losses of combined predictions, at the chosen points.
         unit : float
             Unit of the differences.
         """
@@ -45,11 +45,11 @@ class Alone:
 
 NOBODY = Alone({})
 _ROUNDING = 0.005
-"""Share by which three digits may exceed a number."""
+"""Share by which a number of three digits may exceed the exact one."""
 
 
 def ask_alone(model: Model, queries: Queries) -> Conversation[Alone]:
-    """Ask every site once how well it would predict the test points alone; with few measured outputs nobody.
+    """Ask every site once how well it would predict the test points alone; ask nobody if few outputs are measured.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What rows that are left out say of predictions: sizes of residuals for intervals, sharpness for probabilities."""
+"""Calibration by left-out rows: sizes of residuals for intervals, sharpness of class probabilities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strategies.gp.model import Model
 from strategies.secure_aggregation import Masking, ask_plain_or_masked
 
 _ROUNDING = 0.005
-"""Share by which three digits may exceed a number."""
+"""Share by which a number of three digits may exceed the exact one."""
 
 
 def residual_counts(model: Model, masking: Masking | None = None) -> Conversation[Int64[np.ndarray, "50"]]:
@@ -39,7 +39,7 @@ def residual_counts(model: Model, masking: Masking | None = None) -> Conversatio
 
 
 def sharpness(model: Model, masking: Masking | None = None) -> Conversation[float]:
-    """Return how sure class probabilities are: the sharpness with the smallest log loss of rows that are left out.
+    """Return the sharpness of class probabilities with the smallest log loss of left-out rows.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def _ask_left_out(
     check_of: Callable[[Mapping[str, int]], Check],
     masking: Masking | None,
 ) -> Conversation[list[Sum]]:
-    """Ask all sites that learn once about rows left out; return their answers, or the one sum of masked ones."""
+    """Ask all sites that learn once about left-out rows; return their answers, or the sum of masked answers."""
     registry = model.registry
     asks = {
         site: kind(**registry.agreement(site, model.max_rows), kernel=model.kernel, theta=model.fit.theta)

@@ -32,7 +32,7 @@ from strategies.gp.expert_registry import ExpertRegistry
 from strategies.gp.hyperparameters import ROUNDING, is_information, symmetric
 
 _HALF = 1e-3
-"""Rounding error of a number up to 1 in half precision, and more."""
+"""More than the rounding error of a number up to 1 in half precision."""
 _SLACK = 0.01
 """Share by which a mean may exceed its bound: with almost no noise, a factorization has few correct digits."""
 
@@ -57,7 +57,7 @@ def _check_moments(answer: Moments) -> None:
 
     names = answer.features
     check_names(answer, "features", names)
-    check_classes(answer, "classes", answer.classes)
+    check_classes(answer, answer.classes)
     if answer.means.shape[1] != len(names):
         refuse("means", f"expected {len(names)} inputs, got {answer.means.shape[1]}")
     if not 1 <= len(answer.counts) <= MOST_EXPERTS:
@@ -98,7 +98,7 @@ def _check_class_counts(answer: Moments) -> None:
 
 
 def _check_choice(answer: Moments, expected: int) -> None:
-    """Check the site's own `expected` hyperparameters, or none, and its information about them."""
+    """Check the site's own hyperparameters, `expected` or none in number, and their information matrix."""
     size = len(answer.theta)
     if size not in (0, expected):
         raise PayloadError(answer.title(), "theta", f"expected {expected} hyperparameters, got {size}")
@@ -212,7 +212,7 @@ def _check_further(
     packed: Float16[np.ndarray, "q T"],
     squares: Float64[np.ndarray, "q"],
 ) -> None:
-    """Check answers about landmarks: each value has a prior variance of 1, and its mean is bounded as above."""
+    """Check predictions at landmarks: each has a prior variance of 1, and a mean bounded as in `check_predictions`."""
     rows, columns = np.triu_indices(means.shape[1])
     unknown = packed.astype(np.float64)
     left = unknown[:, rows == columns]

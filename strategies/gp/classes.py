@@ -1,4 +1,4 @@
-"""Classes at the fusion center of gp: what is refused, and what figures need."""
+"""Classes at the fusion center of gp: refused settings, and arrays for figures."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from numerics.shared.threads import single_threaded
 _MOST_POINTS, _MOST_PAIRS = 1000, 1_000_000
 """Largest numbers of query points that are predicted again, and of pairs of their experts: more take seconds."""
 _NUMBERS = 8
-"""How many numbers of experts are tried, from one to all, evenly on a logarithmic scale."""
+"""Number of expert counts that are tried, from one to all, evenly on a logarithmic scale."""
 
 
 def rows_of(points: Int64[np.ndarray, "n"], outputs: int) -> Int64[np.ndarray, "m"]:
-    """Return the places of all outputs of some points, which are as many equal points in a row.
+    """Return the places of all outputs of some points; a point has `outputs` places in a row.
 
     Examples
     --------
@@ -54,9 +54,9 @@ class Sample:
         predictions : ExpertPredictions
             Predictions at all points.
         outputs : int
-            A point with so many outputs, which is as many equal points in a row, is taken with all of them.
+            Number of outputs of a point, which are so many places in a row; a point is taken with all of them.
         among : ndarray, optional
-            ``(m,)`` places of the points to take some of; all by default.
+            ``(m,)`` points to choose from; all by default.
 
         Examples
         --------

@@ -41,11 +41,11 @@ class ExpertRegistry:
     consents : dict[str, tuple of str]
         Consents of each site (`protocols.gp.payloads.CONSENTS`); sites whose consents are unknown are missing.
     left_out : dict[str, int]
-        By site, how many rows it leaves out for outliers, if any.
+        Number of rows that a site leaves out for outliers, by site, if any.
     robust : bool
         Whether sites leave out such rows (``gp.robust``).
     local : int
-        How many nearest rows predict a point at a large site; 0: it has several experts (``gp.local``).
+        Number of nearest rows that predict a point at a large site; 0: it has several experts (``gp.local``).
     own_noise : bool
         Whether each site predicts with a noise of its own (``gp.noise``).
     nearest : tuple of str
@@ -224,7 +224,7 @@ class ExpertRegistry:
         return np.isin(self.site_of, self.nearest)
 
     def learning_rows_of(self, site: str) -> int:
-        """Return how many of a site's rows its likelihoods are of."""
+        """Return the number of rows behind a site's likelihoods."""
         rows = self.rows_of(site)
         return math.prod(learning_rows(rows)) if site in self.nearest else rows
 
@@ -299,7 +299,7 @@ class ExpertRegistry:
 
 
 def _classes_of(answers: Mapping[str, Moments], target: str) -> tuple[tuple[str, ...], Int64[np.ndarray, "M k"]]:
-    """Return the classes of all sites, and how many rows of each expert have which."""
+    """Return the classes of all sites, and the number of each expert's rows of each class."""
     try:
         classes = agree_on_classes({site: answer.classes for site, answer in answers.items()}, target)
     except ClassListError as error:

@@ -21,7 +21,7 @@ from strategies.gp.expert_registry import ExpertRegistry, own_choice
 from strategies.secure_aggregation import Masking, ask_plain_or_masked
 
 ROUNDING = 1e-8
-"""Largest negative eigenvalue, in size, that rounding gives a positive semidefinite matrix of numbers up to 1."""
+"""Largest size of a negative eigenvalue that rounding gives a positive semidefinite matrix of numbers up to 1."""
 Theta = Float64[np.ndarray, "p"]
 
 

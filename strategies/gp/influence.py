@@ -24,7 +24,7 @@ _STANDARD_ERRORS = 3.0
 
 
 def influence_of_answers(outcome: GPOutcome) -> Influence:
-    """Return the error of the predictions without each site; where no outputs are known, how far predictions move.
+    """Return the error of the predictions without each site; if no outputs are known, the change of the predictions.
 
     The other experts' answers are combined anew at the sample's points. Hyperparameters and units remain those of the
     run, and no expert is asked in place of those that are left out.
@@ -58,7 +58,7 @@ def _influence_on_classes(
 
 
 def raising_the_error(outcome: GPOutcome) -> dict[str, float]:
-    """Return the sites without which the error is notably lower, by more than chance explains, and by which share."""
+    """Return the sites without which the error falls notably and beyond chance, with the share by which it falls."""
     sample = outcome.sample
     if sample is None or outcome.fused is None or outcome.queries is None or outcome.queries.y is None:
         return {}
@@ -97,7 +97,7 @@ def _without_sites(outcome: GPOutcome, sample: Sample) -> dict[str, FusedPredict
 def _without(
     outcome: GPOutcome, sample: Sample, own: Bool[np.ndarray, "n K"], fused: FusedPrediction
 ) -> FusedPrediction:
-    """Return the predictions without the answers `own`; only the points that these are about change."""
+    """Return the predictions without the answers `own`; only points with such an answer change."""
     predictions, changed = sample.predictions, np.flatnonzero(own.any(axis=1))
     some = predictions.at(changed)
     others = replace(some, available=some.available & ~own[changed])

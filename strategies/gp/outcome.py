@@ -36,22 +36,21 @@ class GPOutcome:
     queries : Queries or None
         The N points, in the units of the data.
     answers : ExpertAnswers or None
-        The experts' predictions, in the common units. Where outputs are classes, every point is as many equal ones in a
-        row as there are classes.
+        The experts' predictions, in the common units. If outputs are classes, a point has a row for each class.
     fused : FusedPrediction or None
-        The prediction of an observation at every point, in the common units; of classes likewise.
+        The prediction of an observation at every point, in the common units; rows as in `answers`.
     sample : Sample or None
         The experts' predictions at some of the points, to score fewer experts a point.
     sharing_sites : tuple of str
         Sites that gave rows to the communication expert.
     contradictions : dict[str, float]
-        How far each site's predictions are from those of most others (`strategies.gp.trust`), all answers counted.
+        Distance of each site's predictions from those of most others (`strategies.gp.trust`), over all answers.
     reductions : ndarray or None
-        ``(N,)`` by which share a measurement at each point reduces the mean variance at the points (`gp.suggest`).
+        ``(N,)`` share by which a measurement at each point reduces the mean variance at the points (`gp.suggest`).
     balanced : bool
-        Whether class probabilities are those of rows among which all classes are as frequent (``class-weight``).
+        Whether class probabilities are those of rows among which all classes are equally frequent (``class-weight``).
     alone : Alone
-        How well each site predicts the test points alone.
+        Losses of each site alone at the test points.
     """
 
     model: Model
@@ -73,14 +72,14 @@ class GPOutcome:
 
     @property
     def prior(self) -> Float64[np.ndarray, "N"]:
-        """``(N,)`` prior variance of the latent function, in the common units; a point's once for each output."""
+        """``(N,)`` prior variance of the latent function, in the common units; a point has a row for each output."""
         assert self.queries is not None  # noqa: S101 - the caller has checked it
         registry, theta = self.model.registry, self.model.fit.theta
         kernel = kernel_of(self.model.kernel, len(registry.features))
         return np.repeat(kernel.diagonal(theta[:-1], registry.units.inputs(self.queries.x)), registry.n_outputs)
 
     def probabilities(self, fused: FusedPrediction) -> Float64[np.ndarray, "n k"]:
-        """Return the class probabilities of points of which the latent functions are predicted so."""
+        """Return class probabilities by the predicted latent functions."""
         latent, k = self.model.registry.latent, self.model.registry.n_outputs
         assert latent is not None  # noqa: S101 - the caller has checked it
         mean, variance = fused.mean.reshape(-1, k), np.maximum(fused.variance - self.model.noise, 0.0).reshape(-1, k)
@@ -105,7 +104,7 @@ class GPOutcome:
         return np.asarray(self.queries.y[self.queries.measured].astype(np.int64))
 
     def losses(self, fused: FusedPrediction, points: Int64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
-        """Return squared errors, in the common units, or log losses, where some measured points are predicted so."""
+        """Return squared errors, in the common units, or log losses of these predictions of measured points."""
         assert self.queries is not None  # noqa: S101 - the caller has checked it
         assert self.queries.y is not None  # noqa: S101 - the caller has checked it
         y = self.queries.y[points]
@@ -114,7 +113,7 @@ class GPOutcome:
         return np.asarray(np.square(self.model.registry.units.outputs(y) - fused.mean))
 
     def fused_at(self, points: Int64[np.ndarray, "n"]) -> FusedPrediction:
-        """Return the predictions of some points, of classes with all their latent functions."""
+        """Return the predictions of some points; of classes, those of all latent functions."""
         assert self.fused is not None  # noqa: S101 - the caller has checked it
         rows = rows_of(points, self.model.registry.n_outputs)
         return FusedPrediction(self.fused.mean[rows], self.fused.variance[rows])

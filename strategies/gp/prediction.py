@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ class PredictionSetup:
     landmarks, seed : int
         Number of landmarks of the features, and the seed that draws them; no features with 0 landmarks.
     joint : bool
-        Whether experts also answer about the landmarks.
+        Whether experts also predict at the landmarks.
     shared_x, shared_y : ndarray
         ``(s, d)`` inputs and ``(s,)`` outputs of the communication expert.
     shared_rows : dict[str, int]
@@ -54,8 +54,7 @@ class PredictionSetup:
 class _OneExpert:
     """Predictions of one expert at some points, in ascending order of the points' numbers.
 
-    Here and below, a point of which several outputs are asked for, one for each class, is as many equal points in a
-    row. An ask has it once.
+    Here and below, a point with several outputs, one for each class, is repeated for each. An ask has it once.
     """
 
     points: Int64[np.ndarray, "q"]
@@ -66,7 +65,7 @@ class _OneExpert:
 
     @classmethod
     def of(cls, points: Int64[np.ndarray, "q"], answer: Predictions, place: int) -> _OneExpert:
-        """Return what a site's expert with this number answers about these points."""
+        """Return the predictions of these points by a site's expert with the number `place`."""
         further = np.zeros((len(points), 0), np.float32)
         if answer.further_mean:
             further = np.concatenate(
@@ -99,7 +98,7 @@ class ExpertAnswers:
     features : ndarray
         ``(N, K, D)`` features that give covariances between experts; D is 0 without landmarks.
     further : ndarray
-        ``(N, K, A)`` answers about the landmarks (`numerics.gp.joint_answers`); A is 0 if nobody was asked about them.
+        ``(N, K, A)`` predictions at the landmarks (`numerics.gp.joint_answers`); A is 0 if nobody was asked for them.
     available : ndarray
         ``(M,)`` mask of the experts that answered every ask.
     distrusted : ndarray
@@ -132,9 +131,14 @@ class ExpertAnswers:
             self.n_bytes,
         )
 
+    def without_features(self) -> ExpertAnswers:
+        """Drop the features, which may take more memory than all the rest."""
+        none = slice(0, 0)
+        return replace(self, features=self.features[:, :, none].copy(), further=self.further[:, :, none].copy())
+
 
 Distrust = Callable[[ExpertAnswers], Bool[np.ndarray, "M"]]
-"""Returns from all answers which experts' answers shall not count."""
+"""Returns, given all answers, a mask of the experts whose answers do not count."""
 
 
 def ask_experts(
@@ -149,8 +153,8 @@ def ask_experts(
 ) -> Conversation[ExpertAnswers]:
     """Ask the first K experts of every point's ranking; if one does not answer, ask the next, until K have answered.
 
-    An expert's predictions count even if it does not answer about other points later. Experts that are not trusted, by
-    the answers of all, are replaced in the same way.
+    An expert's predictions count even if it does not answer a later ask about other points. Experts that `distrust`
+    rejects, given all answers, are replaced in the same way.
 
     Parameters
     ----------

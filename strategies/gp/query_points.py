@@ -67,7 +67,7 @@ def usable_queries(registry: ExpertRegistry, queries: Queries) -> Queries:
 def _outcomes(
     column: Shaped[np.ndarray, "t"], classes: tuple[str, ...], target: str
 ) -> Float64[np.ndarray, "t"] | None:
-    """Return amounts, or places of classes, with NaN where the outcome is not known; None if it is nowhere."""
+    """Return amounts, or places of classes, with NaN for unknown outcomes; None if none is known."""
     known = _known(column)
     if not known.any():
         return None

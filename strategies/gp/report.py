@@ -27,7 +27,8 @@ LEVELS = (0.5, 0.8, 0.95, 0.99)
 _INTERVAL = 0.95
 """Level of the interval in the file of predictions."""
 _NOISY, _FAR, _FAR_ROWS = 0.5, 4.0, 0.005
-"""Share of the outputs' variance, deviations, and share of rows beyond these, from which a note tells of outliers."""
+"""A note tells of outliers beyond this share of noise in the variance, if beyond so many deviations lies this share of
+the rows."""
 _UNKNOWN_SHARE = 0.9
 """Share of the prior variance; where more of it is left, the experts know next to nothing."""
 _IRRELEVANT = 100.0
@@ -163,12 +164,12 @@ def _notes_on_fit(model: Model) -> list[str]:
 
 
 def note_on_outliers(noise: float, counts: Int64[np.ndarray, "50"]) -> list[str]:
-    """Return a note where noise hides the function and some rows lie far beyond it: outliers look like this.
+    """Return a note if noise hides the function and some rows lie far beyond it, as outliers do.
 
     Parameters
     ----------
     noise : float
-        Its variance, in that of all outputs.
+        Variance of the noise, as a share of the variance of all outputs.
     counts : ndarray
         Leave-one-out residuals by size.
 
@@ -289,8 +290,8 @@ def _list(names: Sequence[str]) -> str:
 def answers_csv(outcome: GPOutcome) -> bytes:
     """Write a line for every query point: name or number, mean, standard deviation, a 95 % interval, and the experts.
 
-    The standard deviation is that of an observation, noise included; the interval is calibrated. Where outputs are
-    classes, the most probable one and the probability of each stand in place of these.
+    The standard deviation is that of an observation, noise included; the interval is calibrated. If outputs are
+    classes, the most probable class and the probability of each replace these numbers.
     """
     assert outcome.queries is not None  # noqa: S101 - the caller has checked it
     assert outcome.answers is not None  # noqa: S101 - the caller has checked it

@@ -1,4 +1,4 @@
-"""Where to measure next: what a measurement at each query point tells about all of them."""
+"""Where to measure next: the value of a measurement at each query point for the predictions at all of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def reductions(
     fused: FusedPrediction,
     setup: PredictionSetup,
 ) -> Float64[np.ndarray, "N"]:
-    """Return by which share a measurement at each point reduces the mean variance at the points.
+    """Return the share by which a measurement at each point reduces the mean variance at the points.
 
     Nobody is asked: the experts' answers about the points and their landmarks are enough.
     """
@@ -39,7 +39,7 @@ def reductions(
 
 
 def suggestions_csv(outcome: GPOutcome) -> bytes:
-    """Write the points, those first where a measurement tells most, with the inputs in the units of the data."""
+    """Write the points, the largest reduction first, with the inputs in the units of the data."""
     assert outcome.queries is not None  # noqa: S101 - the caller has checked it
     assert outcome.reductions is not None  # noqa: S101 - the caller has checked it
     queries, order = outcome.queries, np.argsort(-outcome.reductions, kind="stable")

@@ -15,15 +15,15 @@ from strategies.gp.expert_registry import ExpertRegistry
 from strategies.gp.prediction import Distrust, ExpertAnswers
 
 _LARGEST = 6.0
-"""Mean square difference, in its variance, from which a site contradicts the others."""
+"""Mean square difference, relative to its variance, beyond which a site contradicts the others."""
 _FACTOR = 10.0
-"""And at least so many times the median of all sites, which a wrong model raises for all of them."""
+"""Multiple of the sites' median that it must exceed, too: a wrong model raises the difference of all sites."""
 
 
 def contradictions(
     registry: ExpertRegistry, answers: ExpertAnswers, prior: Float64[np.ndarray, "N"], noise: float
 ) -> dict[str, float]:
-    """Return by site how far its predictions are from those of most others (`numerics.gp.agreement.contradiction`)."""
+    """Return, by site, the distance of its predictions from most others' (`numerics.gp.agreement.contradiction`)."""
     predictions = ExpertPredictions(
         answers.mean, answers.explained, answers.selected >= 0, answers.features if answers.features.size else None
     )
@@ -50,7 +50,7 @@ def contradicting(values: Mapping[str, float]) -> list[str]:
 
 
 def distrust_of(registry: ExpertRegistry, prior: Float64[np.ndarray, "N"], noise: float) -> Distrust:
-    """Return the function that tells which experts' answers shall not count: those of sites that contradict others."""
+    """Return a function that rejects the experts of sites that contradict the others."""
 
     def distrust(answers: ExpertAnswers) -> Bool[np.ndarray, "M"]:
         return np.isin(registry.site_of, contradicting(contradictions(registry, answers, prior, noise)))

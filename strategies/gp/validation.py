@@ -1,4 +1,4 @@
-"""Choice among hyperparameters by how well rows are predicted that are left out."""
+"""Choice among hyperparameters by leave-one-out errors."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def choose(
     candidates: int,
     masking: Masking | None = None,
 ) -> Conversation[Fit]:
-    """Choose hyperparameters on the way from the likeliest ones to others, by the squared errors of rows left out.
+    """Choose hyperparameters on the line from the likeliest ones to others, by leave-one-out errors.
 
-    The likelihood of rows that lie close together prefers short lengths, that of rows far apart long ones. With several
-    hundred rows of either, neither knows which of them predict best from all rows (docs/gp.md).
+    The likelihood of rows that lie close together prefers short lengths, that of rows far apart long ones. From several
+    hundred rows of either kind, neither likelihood shows which lengths predict best from all rows (docs/gp.md).
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ def choose(
     fit : Fit
         The likeliest hyperparameters of neighborhoods.
     other : ndarray
-        ``(p,)`` likely ones of rows drawn at random.
+        ``(p,)`` likely hyperparameters of rows drawn at random.
     kernel : str
         The kernel's text on the wire.
     max_rows : int
         Largest number of rows of an expert of fixed rows.
     candidates : int
-        Number of steps of the way, ends included.
+        Number of points on the line, ends included.
     masking : Masking, optional
         Secure aggregation: the center sees the sums over sites only.
     """

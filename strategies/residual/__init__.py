@@ -52,7 +52,7 @@ class Residual(FusionStrategy):
     rules : Rules
         Settings of learning.
     settings : Settings
-        Settings of the protocol, among them how rows are matched and numbers sent.
+        Settings of the protocol, such as the matching of rows and the precision of numbers.
     secret : bytes
         Secret of the center's align-key-file, by which it hashes the names in its own file.
     **common
@@ -134,8 +134,8 @@ class Residual(FusionStrategy):
     ) -> tuple[Int64[np.ndarray, "n"], int, Rules]:
         """Return the order of the common rows, test rows last, the number of rows to learn from, and the rules.
 
-        The rows to learn from are shuffled: the last of them are the validation rows. Where the outcomes' holder knows
-        persons, their rows are of one kind, and the rules have the share of validation rows that comes of it.
+        The rows to learn from are shuffled: the last of them are the validation rows. If the holder of the outcomes
+        knows persons, all rows of a person have one use, and the rules get the resulting share of validation rows.
         """
         n = enrolment.alignment.n
         rng = np.random.default_rng([self.seed + repetition, 4])
@@ -165,7 +165,7 @@ class Residual(FusionStrategy):
         return np.concatenate([shuffled, test]), len(learning), rules
 
     def _kinds(self, enrolment: Enrolment, outcomes: Outcomes | None, repetition: int) -> UInt8[np.ndarray, "n"] | None:
-        """Return what each common row is for (`Holdings.split`), if the holder of the outcomes knows persons."""
+        """Return the use of each common row (`Holdings.split`), if the holder of the outcomes knows persons."""
         rows = enrolment.alignment.rows[enrolment.holder]
         if outcomes is None:
             split = enrolment.answers[enrolment.holder].split

@@ -1,4 +1,4 @@
-"""Which rows of several parties are the same entity."""
+"""Alignment: the rows of several parties that are the same entity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CENTER = ""
 Keys = UInt64[np.ndarray, "rows 2"]
 
 _FEWEST_SHARED = 0.01
-"""Share of the entities that most sites have in common below which a site has another population, or other names."""
+"""Part of the entities that most sites share; a site that shares fewer has another population, or other names."""
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,9 @@ def match(sites: Mapping[str, EntityKeys], first: str) -> Alignment:
 
 
 def match_most(sites: Mapping[str, EntityKeys]) -> Alignment:
-    """As `match`, in the order of a site that fits more than half of all: the first that knows many common entities.
+    """As `match`, in the order of the first site that fits more than half of all and shares many entities with them.
 
-    Where each such site knows few, the alignment is the one of most entities.
+    If each such site shares few, the one that shares most gives the order.
 
     Raises
     ------

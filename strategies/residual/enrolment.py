@@ -37,7 +37,7 @@ class Enrolment:
     alignment : Alignment
         Their common entities.
     excluded : dict[str, str]
-        Sites without anything to contribute, or whose rows cannot be matched, and the reason.
+        Sites without anything to contribute, or whose rows cannot be matched, with the reason.
     classes : tuple of str
         Names of the outcome's classes; empty for amounts.
     """
@@ -144,7 +144,7 @@ def check_enrolled(ask: Enrol, site: str, answer: Holdings) -> None:
     if len(answer.agent) > 200 or not answer.agent.isprintable():
         refuse("agent", "is longer than 200 characters, or has an unprintable character")
     _check_keys(answer, answer.n)
-    check_classes(answer, "classes", answer.classes)
+    check_classes(answer, answer.classes)
     if len(answer.classes) == 1 or (answer.classes and not answer.outcome):
         refuse("classes", "is a single class, or there is no outcome")
     if len(answer.split) not in ((0, answer.n) if answer.outcome else (0,)) or answer.split.max(initial=0) > 2:

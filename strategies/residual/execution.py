@@ -31,7 +31,7 @@ def measure_of(errors: Float64[np.ndarray, "3"]) -> dict[str, float]:
 
 
 class _Attendance:
-    """Rounds in a row that each site has missed.
+    """Number of successive rounds that each site has missed.
 
     A site that has missed `MOST_MISSES` is not asked again: each time the run would wait until the time limit.
     """
@@ -64,7 +64,7 @@ class PlanResult:
     without_receipt : tuple of str
         Agents that have a part in the result and did not confirm that they stored their model.
     limits : tuple of float
-        Least and greatest prediction of an answer that can be; empty if the center does not hold the outcome.
+        Least and greatest possible prediction; empty if the center does not hold the outcome.
     y_test : ndarray
         Outcomes of the test rows; empty likewise.
     """
@@ -141,8 +141,8 @@ def relayed(
     if rules.refits:
         split = split.without_validation
     ask: Payload = Lead(agents, n_learn, rules.to_json(), precision)
-    # At most two asks for each agent that wins in greedy and is silent then, in the choice and in the refit; at the end
-    # one to compare, and two to store; at the beginning one for bins.
+    # At most two asks for each agent that wins in greedy and is then silent, in the choice and in the refit; one for
+    # bins at the beginning; one to compare and two to store at the end.
     most = 2 * (rules.rounds + 1) * (2 * len(agents) + MOST_MISSES) + 4
     for _ in range(most):
         reply: dict[str, FusionStep] = yield Tell({holder: ask}, check=_check_fused(agents, rules, split))
@@ -170,7 +170,7 @@ def relayed(
 
 
 def _are_scores(scores: Float64[np.ndarray, "w s"]) -> bool:
-    """Return whether scores are such: at least 0 or not defined, and what is a share at most 1."""
+    """Return whether all scores are at least 0, or -1 if undefined, and shares at most 1."""
     largest = np.array([np.inf if name in ("log_loss", "brier") else 1.0 for name in SCORES] + [np.inf] * len(SCORES))
     return bool(((scores == -1) | ((scores >= 0) & (scores <= largest))).all()) if scores.size else True
 

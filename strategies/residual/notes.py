@@ -19,7 +19,7 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
         name for name, seen in zip(result.names, result.seen, strict=True) if not (seen or name in result.left_out)
     ]
     if silent:
-        notes.append(f"{', '.join(silent)}: no part in the result, for want of a prediction, or of something to add")
+        notes.append(f"{', '.join(silent)}: no part in the result, where a prediction adds nothing or did not come")
     if without_receipt := outcome.plan.without_receipt:
         notes.append(
             f"{', '.join(without_receipt)}: did not confirm that they stored a model (silent, or no site-output-dir);"
@@ -53,12 +53,12 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
 
 
 _OVERFIT = 0.1
-"""Share of the error on validation rows below which that on training rows says that agents know these by heart: small
-trees leave a third or more (docs/residual.md)."""
+"""Ratio of training to validation error below which the agents overfit; that of small trees is a third or more
+(docs/residual.md)."""
 
 
 def _overfit_notes(errors: Float64[np.ndarray, "3"]) -> list[str]:
-    """Say where agents of boosting fit the training rows so closely that there is nothing left to learn together."""
+    """Return a note if agents of boosting fit the training rows so closely that nothing is left to learn together."""
     train, validation, _ = errors.tolist()
     if not train < _OVERFIT * validation:
         return []
@@ -69,7 +69,7 @@ def _overfit_notes(errors: Float64[np.ndarray, "3"]) -> list[str]:
 
 
 def _randomness_notes(result: LearningResult) -> list[str]:
-    """Say which bins are not the true ones, and how many."""
+    """Return the share of bins that randomized response has replaced, by agent."""
     notes = []
     for name, epsilon in zip(result.names, result.epsilons, strict=False):
         if epsilon:

@@ -39,7 +39,7 @@ class OutcomePredictions:
     y : ndarray
         ``(n,)`` outcomes from the center's file, NaN if unknown.
     missing : tuple of str
-        Agents whose part is missing. A prediction counts as 0, the mean of the agent's, and bins as missing.
+        Agents whose part is missing: their predictions count as 0, which is the mean, and their bins as missing.
     holder : str
         The site that has the predictions, or `CENTER`.
     classes : tuple of str

@@ -17,7 +17,7 @@ from protocols.residual.payloads import Fit, FittedValues, Show, TrialFit, Try
 from strategies.influence import Influence
 from strategies.residual.alignment import CENTER
 from strategies.residual.enrolment import Enrolment
-from strategies.residual.execution import PlanResult
+from strategies.residual.execution import PlanResult, measure_of
 
 _KINDS = ("train", "validation", "test")
 _DOWN, _UP = (
@@ -60,8 +60,7 @@ class ResidualOutcome:
     @property
     def measure(self) -> dict[str, float]:
         """Measures for the progress line of the last round."""
-        errors = self.result.curve[self.result.iteration]
-        return {name: value for name, value in zip(_KINDS, errors.tolist(), strict=True) if math.isfinite(value)}
+        return measure_of(self.result.curve[self.result.iteration])
 
 
 def metrics_of(outcome: ResidualOutcome) -> dict[str, float]:
@@ -111,7 +110,7 @@ def _errors(outcome: ResidualOutcome) -> dict[str, float]:
 
 
 def _scored(outcome: ResidualOutcome) -> dict[str, int]:
-    """Return which lines of the result's scores are of all together, of the best site alone, and of the holder."""
+    """Return the rows of the result's scores by way: joint (no name), the best site alone, and the holder alone."""
     result, alone = outcome.result, outcome.result.alone
     if not len(result.scores):
         return {}
@@ -201,7 +200,7 @@ def arrays_of(outcome: ResidualOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
 
 
 def _arrays_of_classes(outcome: ResidualOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
-    """Return names of the classes, what predictions need to know of them, and how test rows are predicted."""
+    """Return the arrays about classes: their names, fields for later predictions, and scores on test rows."""
     result, names = outcome.result, outcome.enrolment.classes
     if not names:
         return {}

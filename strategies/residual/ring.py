@@ -57,7 +57,7 @@ def ring(
 def _keep(
     holder: str, conclusions: Mapping[str, Payload], result: LearningResult, n_fit: int, rules: Rules
 ) -> Conversation[tuple[str, ...]]:
-    """Have the agents store their models, and the holder the coefficients; return whose part was not stored."""
+    """Have the agents store their models, and the holder the coefficients; return the sites that have not."""
     parts = tuple(name for name, seen in zip(result.names, result.seen, strict=True) if seen)
     ensemble = KeepEnsemble(parts, n_fit, rules.intercept)
     wanted: dict[str, Payload | tuple[Payload, ...]] = dict(conclusions)
@@ -69,7 +69,7 @@ def _keep(
         answers: dict[str, Any] = yield Tell(asks)
         last = {name: answer[-1] if isinstance(answer, tuple) else answer for name, answer in answers.items()}
         unconfirmed -= {name for name, answer in last.items() if isinstance(answer, Receipt) and answer.stored}
-        if not unconfirmed - set(answers):  # a site that has no directory has none the second time either
+        if not unconfirmed - set(answers):  # all others have answered that they have no directory
             break
     return tuple(sorted(unconfirmed & {*parts, holder}))
 
@@ -86,7 +86,7 @@ class _Ring:
         self.residual = None if y is None else y - self.mean
         self.misses: Counter[str] = Counter()
         self.accepted: dict[str, int] = {}
-        # The site that had the residual last, and what it sealed for which other one; nothing at the beginning.
+        # The site that had the residual last, what it sealed, and for which other site; empty at the beginning.
         self.last, self.body, self.receiver = holder, np.zeros(0, np.uint8), ""
         self.reach = np.inf if y is None else float(np.abs(prediction_limits(y - self.mean)).max())
         self.own: dict[str, float] = dict.fromkeys(agents, 0.0)  # sums of the root mean squares of each agent's steps

@@ -171,7 +171,7 @@ class SEC(FusionStrategy):
         truth: Mapping[str, int],
         rng: np.random.Generator,
     ) -> Conversation[tuple[Retraining, list[str]]]:
-        """Ask the sites of clusters of several for their rows, and fit a model to those of each; name who kept them."""
+        """Ask the sites of clusters of two or more for rows, and fit a model to each cluster; name who sent none."""
         labels = clusters.labels
         sites = _asked_for_rows(learners, labels, everybody=bool(truth))
         if not sites:
@@ -253,7 +253,7 @@ class SEC(FusionStrategy):
         used = answer.n_fitted
         if answer.sampled_from and not used < answer.sampled_from <= MOST_ROWS:
             refuse("sampled_from", f"expected 0, or more rows than the {used} of the sample, {MOST_ROWS} at most")
-        check_classes(answer, "classes", answer.classes)
+        check_classes(answer, answer.classes)
         largest = LARGEST_LOG_LOSS if answer.classes else LARGEST_ERROR
         if not 0 <= answer.error <= largest:
             refuse(
@@ -316,9 +316,9 @@ def from_config(config: Mapping[str, Any], **common: Any) -> SEC:
 
 
 def _asked_for_rows(learners: Learners, labels: Int64[np.ndarray, "L"], *, everybody: bool) -> list[str]:
-    """Return the learners whose rows are asked for: those of a cluster of several.
+    """Return the learners to ask for rows: those in a cluster of two or more, or with `everybody` all that lend models.
 
-    Where the true clusters are known, `everybody`: then the true ones and all learners together predict likewise.
+    A scenario with true clusters asks everybody, since the true clusters and all learners together predict, too.
     """
     lends = ~learners.newcomer & (labels >= 0)
     sizes = np.bincount(labels[lends], minlength=int(labels.max(initial=-1)) + 1)

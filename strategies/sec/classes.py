@@ -25,16 +25,16 @@ from strategies.sec.mixtures import mix_models
 
 @dataclass(frozen=True)
 class CenterScores:
-    """What the center's own test rows say of the predictions.
+    """Scores of the predictions on the center's own test rows.
 
     Attributes
     ----------
     errors : dict[str, dict[str, float]]
         Mean squared errors, or log losses, by learner and combination.
     metrics : dict[str, float]
-        Of classes, the other scores: means over the learners, by name.
+        For classes, the other scores: means over the learners, by name.
     arrays : dict[str, ndarray]
-        Of classes, confusion matrix and reliability of the clusters' predictions, summed over the learners.
+        For classes, confusion matrix and reliability of the clusters' predictions, summed over the learners.
     """
 
     errors: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -95,7 +95,7 @@ def score_on_test_rows(
         cluster = mixed[mixture.combinations.index("cluster")]
         counts += confusion(y, predicted_classes(cluster), k)
         points += np.stack(reliability(cluster, y))
-    # The rows are the same for all learners, so that standard errors over learners would say nothing of them.
+    # No standard errors: the rows are the same for all learners.
     return CenterScores(errors, mean_scores(scores, "test_"), {"confusion": counts, "reliability": points})
 
 

@@ -94,7 +94,7 @@ def cluster_learners(
     rng : Generator
         Draws the starts of k-means and the references of the gap statistic.
     noise : Mapping[str, float]
-        By learner, the standard deviation of what it added to its losses (`protocols.sec.payloads.Losses`); 0 for those
+        By learner, the standard deviation of the noise in its losses (`protocols.sec.payloads.Losses`); 0 for learners
         that are not named.
 
     Raises
@@ -136,7 +136,7 @@ def _cluster(
     rng: np.random.Generator,
     noise: Mapping[str, float],
 ) -> LearnerClusters:
-    """Cluster all learners but the newcomers, and those that no loss compares with another."""
+    """Cluster the learners, except newcomers and those that no loss compares with another."""
     old = np.flatnonzero(~learners.newcomer)
     old = old[~incomparable(v[np.ix_(old, old)])]
     if not len(old):
@@ -180,7 +180,7 @@ def _cluster(
 def _mixture_losses(
     learners: Learners, losses: Float64[np.ndarray, "L L"], old: Int64[np.ndarray, "o"], noise: Mapping[str, float]
 ) -> MixtureLosses:
-    """Return what is known of the learners to be clustered."""
+    """Return losses, errors, weights and noise of the learners to cluster."""
     return MixtureLosses(
         losses=losses[np.ix_(old, old)],
         errors=learners.errors[old],

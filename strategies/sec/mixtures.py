@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,8 +121,8 @@ def mix_models(
     truth : Mapping[str, int]
         True cluster by learner, if a scenario knows it.
     personal : bool
-        Whether the learner is asked for its personal mixture too, whose weights it finds itself. It is not where pooled
-        rows have a model in the cluster: that one is in no personal mixture.
+        Whether the learner also tries its personal mixture, whose weights it finds itself. A learner whose cluster has
+        a model of pooled rows does not: a personal mixture cannot hold that model.
     retraining : Retraining, optional
         Models of pooled rows. Each takes the place of the models of the learners that sent these rows, with the sum of
         their weights.
@@ -235,14 +235,20 @@ def predict_by_cluster(
     models = [profile.model for profile in learners.profiles.values()]
     models += [retraining.models[pool.tobytes()] for pool in pools if pool.any()]
     weights = np.hstack([np.where(pools, 0.0, weights), shares])
-    return mix(weights, Predictors([decode_model(model) for model in models]).predict(x))
+    return mix(weights, _predict(models, x))
+
+
+def _predict(
+    models: Iterable[UInt8[np.ndarray, "_"]], x: Float64[np.ndarray, "t p"]
+) -> Float64[np.ndarray, "models t"]:
+    return Predictors([decode_model(model) for model in models]).predict(x)
 
 
 def predict_by_weights(
     learners: Learners, weights: Float64[np.ndarray, "mixtures L"], x: Float64[np.ndarray, "t p"]
 ) -> Float64[np.ndarray, "mixtures t"]:
     """Predict by mixtures of the models of all learners; infinite where a prediction is not finite."""
-    return mix(weights, Predictors([decode_model(profile.model) for profile in learners.profiles.values()]).predict(x))
+    return mix(weights, _predict((profile.model for profile in learners.profiles.values()), x))
 
 
 def evaluate_on_test_rows(
@@ -259,7 +265,7 @@ def evaluate_on_test_rows(
 
     The center holds the models of all learners, so every combination mixes them all.
     """
-    predictions = Predictors([decode_model(profile.model) for profile in learners.profiles.values()]).predict(x)
+    predictions = _predict((profile.model for profile in learners.profiles.values()), x)
     errors = {}
     for place, name in enumerate(learners.names):
         mixture = mix_models(
@@ -267,6 +273,6 @@ def evaluate_on_test_rows(
         )
         total = combine(mixture.own, predictions[place], mixture.weights, predictions, mixture.coefficients, x)
         if mixture.models:
-            total += mix(mixture.pool_weights, Predictors([decode_model(model) for model in mixture.models]).predict(x))
+            total += mix(mixture.pool_weights, _predict(mixture.models, x))
         errors[name] = dict(zip(mixture.combinations, mean_squared_errors(total, y).tolist(), strict=True))
     return errors

@@ -39,16 +39,15 @@ class SECOutcome:
         Mean squared errors on the rows that a learner held out, by learner and combination; empty for a learner that
         held out none.
     untested : dict[str, str]
-        By learner, what is recommended without such rows (`numerics.sec.recommendation.first_choice`).
+        By learner, the recommendation without such rows (`numerics.sec.recommendation.first_choice`).
     n_test : dict[str, int]
         Number of these rows by learner.
     noise : dict[str, float]
-        Standard deviation of what a learner added to each of its errors, in what a row can count for.
+        Standard deviation of the noise in each of a learner's errors, in units of the most that one row can add.
     deviations : dict[str, dict[str, float]]
-        Standard errors of the differences of these errors to that of the way that comes first
-        (`numerics.sec.recommendation.first_choice`).
+        Standard errors of the differences between these errors and that of the learner's `untested` choice.
     center : CenterScores
-        What the center's own test rows say.
+        Scores on the center's own test rows.
     truth : ndarray
         ``(L,)`` true clusters, -1 where unknown.
     usable : ndarray
@@ -58,9 +57,10 @@ class SECOutcome:
     kept_rows : list of str
         Learners that were asked for rows and kept them.
     scores : dict[str, dict[str, list of float]]
-        Of classes, the scores on the rows that learners held out, by learner and combination.
+        For classes, the scores on the rows that learners held out, by learner and combination.
     class_arrays : dict[str, ndarray]
-        Of classes, confusion matrix and reliability on the center's own test rows, else on rows that learners held out.
+        For classes, confusion matrix and reliability on the center's own test rows, else on rows that learners held
+        out.
     """
 
     learners: Learners
@@ -107,12 +107,12 @@ class SECOutcome:
 
     @property
     def prefix(self) -> str:
-        """Beginning of the names of the metrics that say how large an error is."""
+        """Prefix of the names of the metrics that are errors."""
         return "log_loss_" if self.learners.classes else "mse_"
 
     @cached_property
     def recommendations(self) -> dict[str, str]:
-        """Return what each learner should predict with: what its held-out rows say; without any, the first choice."""
+        """Recommended combination of each learner, by its held-out rows; without any, the first choice."""
         squared = not self.learners.classes
         return {
             name: recommend(each, self.deviations[name], self.n_test[name], self.noise[name], squared=squared)
@@ -156,7 +156,7 @@ _Numbers = TypeVar("_Numbers")
 def with_recommendation(
     numbers: Mapping[str, Mapping[str, _Numbers]], recommendations: Mapping[str, str]
 ) -> dict[str, dict[str, _Numbers]]:
-    """Add what is recommended to each learner to its numbers by way.
+    """Add to each learner's numbers by way that of the recommended way, as ``recommendation``.
 
     Examples
     --------
@@ -175,12 +175,12 @@ def _finite(errors: Mapping[str, Mapping[str, float]]) -> list[Mapping[str, floa
 
 
 def paired_of(outcome: SECOutcome) -> dict[str, Float64[np.ndarray, "3"]]:
-    """Return what the recommended error is compared with: difference, its standard error, number of held-out rows.
+    """Compare the recommended error with that alone and that of all: difference, its standard error, held-out rows.
 
-    The difference is a mean over the learners, and so is its error, of independent samples. A learner sends standard
-    errors of differences to one way; of two others it is at most their sum. If the noise that a site adds is large, its
-    standard error says little; then the error of the difference of two independent means of squares of normal numbers
-    stands for it.
+    The difference is a mean over the learners, whose samples are independent. A learner sends standard errors of
+    differences from one way; that of a difference between two others is at most their sum. If a site's noise is large,
+    its standard error is not reliable, and counts at least as much as that of two independent means of squared normal
+    numbers.
     """
     errors = {name: each for name, each in outcome.errors.items() if each in _finite(outcome.errors)}
     pairs = {}

@@ -54,7 +54,7 @@ class Retraining:
         return both if both.tobytes() in self.models else np.zeros_like(both)
 
     def arrays(self, learners: Learners, labels: Int64[np.ndarray, "L"]) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Return what `retraining_of` reads: who sent rows, and the model of each cluster that has one."""
+        """Return the arrays that `retraining_of` reads: who sent rows, and the model of each cluster that has one."""
         if not self.models:
             return {}
         arrays: dict[str, Shaped[np.ndarray, "..."]] = {"pool_member": self.pooled}
@@ -74,8 +74,9 @@ def retrain(
 ) -> Retraining:
     """Fit a model to the pooled rows of every group of learners.
 
-    Its method is the run's candidate that predicts the pooled rows best by cross-validation; none whose model holds
-    rows, because it goes to every member. A group without a candidate that can be fitted gets no model.
+    Its method is the run's candidate that predicts the pooled rows best by cross-validation. Methods whose models hold
+    rows are left out, because the model goes to every member. A group without a candidate that can be fitted gets no
+    model.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def retrain(
     settings : Settings
         Settings of the run.
     seed : int
-        Of a random fit, below 2**32.
+        Seed of the fits, below 2**32.
     """
     pooled = np.array([name in rows and len(rows[name].y) > 0 for name in learners.names], bool)
     candidates = [each for each in parse_candidates(settings.candidates) if each.method not in ROW_MODELS]

@@ -75,13 +75,13 @@ def test_a_worker_that_dies_is_a_failed_site_and_the_run_goes_on(own_data: Any, 
     with log_lines(lines.append):
         path = engine.run({**own_data("dying", body), "min-sites": 2}, 5, workers=2)
     report, _ = load(path)
-    assert set(report.missing) == {"node 1007", "node 1021", "site-4"}
-    assert report.missing["node 1007"] == ["round 1: its process ended (signal 9, place 1)"]
-    assert report.missing["node 1021"][0] == "round 1: its process ended (exit code 3, place 3)"
+    assert set(report.missing) == {"site-1", "site-3", "site-4"}
+    assert report.missing["site-1"] == ["round 1: its process ended (signal 9)"]
+    assert report.missing["site-3"][0] == "round 1: its process ended (exit code 3)"
     ended = [line for line in lines if "process ended" in line]
     assert ended == [
-        f"WARNING : round 1: node {each}"
-        for each in ("1007: its process ended (signal 9, place 1)", "1021: its process ended (exit code 3, place 3)")
+        f"WARNING : round 1: site-{each}"
+        for each in ("1: its process ended (signal 9)", "3: its process ended (exit code 3)")
     ]
     assert any("no such ward" in line for line in lines), lines
     assert report.sites[:1] == ["site-0"]
@@ -90,7 +90,7 @@ def test_a_worker_that_dies_is_a_failed_site_and_the_run_goes_on(own_data: Any, 
 def test_too_few_sites_because_a_worker_ended_is_an_error_that_says_so(own_data: Any) -> None:
     """And not that the other site, which answered, is missing."""
     settings = own_data("ending", "if place == 1: os._exit(3)")
-    with pytest.raises(RuntimeError, match=r"node 1007.*its process ended \(exit code 3, place 1\)") as caught:
+    with pytest.raises(RuntimeError, match=r"site-1.*its process ended \(exit code 3\)") as caught:
         engine.run({**settings, "min-sites": 2}, 2, workers=2)
     assert "site-0" not in str(caught.value)
 
@@ -107,7 +107,7 @@ def real_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_time_out_of_a_round_holds(own_data: Any) -> None:
     settings = own_data("slow", "time.sleep(600 if place == 1 else 0)")
     path = engine.run({**settings, "round-timeout": 15.0, "bc3e.max-rounds": 1, "min-sites": 1}, 3, workers=3)
-    assert list(load(path)[0].missing) == ["node 1007"]
+    assert list(load(path)[0].missing) == ["site-1"]
 
 
 @pytest.mark.usefixtures("real_clock")

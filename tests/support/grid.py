@@ -32,7 +32,7 @@ class InProcessGrid(LocalGrid):
         Changes, drops or replaces replies.
     """
 
-    all_connected = False  # nodes of a test come and go
+    all_connected = False  # nodes of a test come and go, and their names are known by their answers only
 
     def __init__(
         self,
@@ -46,6 +46,9 @@ class InProcessGrid(LocalGrid):
         self.order, self.tamper = order, tamper
         self.crossed: list[tuple[str, RecordDict]] = []
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = run_id, 1, 1
+
+    def site_name(self, node: int) -> str:
+        return ""
 
     def answer(self, node: int, ask: Message) -> Message | None:
         """What the node answers, as it arrives; None: nothing does."""

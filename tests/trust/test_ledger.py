@@ -271,6 +271,14 @@ def test_the_command_says_that_they_agree_and_who_was_not_compared(pair: tuple[P
     assert text.strip().endswith("not compared: east, west")
 
 
+def test_the_folder_of_a_site_stands_for_its_only_ledger(pair: tuple[Path, Path]) -> None:
+    folder = pair[1].parent / "north"
+    shutil.copytree(pair[1], folder / "own")
+    assert "north: agrees," in said((pair[0], folder))
+    shutil.copytree(pair[1], folder / "old")
+    assert "holds several ledgers" in said((pair[0], folder), 1)
+
+
 def test_a_payload_that_the_site_does_not_know_of_differs(pair: tuple[Path, Path]) -> None:
     rewrite(pair[1], [line for line in lines_of(pair[1]) if line["round"] != 3])
     differing = [line for line in said(pair, 1).splitlines() if "differs:" in line]

@@ -89,7 +89,7 @@ def stems(directory: Path) -> list[str]:
 # -- trees ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("candidates", ["rf", "rf(bootstrap=False)", "gb(n_estimators=20, max_depth=9)"])
+@pytest.mark.parametrize("candidates", ["rf", "rf(max_features=1)", "gb(n_estimators=20, max_depth=9)"])
 @pytest.mark.parametrize(("asked", "own_floor", "expected"), few([(1, 12, 12), (0, None, 5), (9, 3, 9), (0, 8, 8)], 2))
 def test_a_leaf_is_never_smaller_than_the_site_allows(
     tmp_path: Path, folder: Path, candidates: str, asked: int, own_floor: int | None, expected: int
@@ -513,3 +513,20 @@ def test_own_weights_tell_of_no_single_row_and_an_own_power_would(n: int, fewest
             told[what].append(float(abs(one.mean() - other.mean()) / size))
     assert max(told["weights"]) < 0.5
     assert max(told["power"]) > 1  # which is why no answer of a real site has it
+
+
+@pytest.mark.parametrize("protected", [True, False])
+@pytest.mark.parametrize("classes", [True, False])
+def test_leaves_of_boosted_trees_do_not_count_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, classes: bool, protected: bool
+) -> None:
+    """They are equations in the numbers of rows, and sums of outcomes, between all thresholds."""
+    if not protected:
+        monkeypatch.setattr("numerics.sec.coarse_leaves.SHARE", 0.0)
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(80, 2))
+    y = x[:, 0] + np.sin(2 * x[:, 1]) + 0.3 * rng.normal(size=80)
+    outcome = np.where(y > 0, "yes", "no") if classes else y
+    pd.DataFrame({"age": x[:, 0], "dose": x[:, 1], "y": outcome}).to_csv(tmp_path / "ward.csv", index=False)
+    (played,) = play("sec", tmp_path / "ward.csv", settings={"target": "y"}, only="leaves")
+    assert played.groups_out == 0 if protected else played.n_true > 20, played.lines

@@ -18,6 +18,7 @@ from consilience.attack.sec.crafted_models import (
     Boxes,
     values_of,
 )
+from consilience.attack.sec.leaves import leaves
 from consilience.attack.site import AttackedSite
 from numerics.shared.classes import SMALLEST_PROBABILITY
 from numerics.shared.regression_rows import RegressionRows
@@ -321,6 +322,7 @@ ATTACKS: Mapping[str, Attack] = {
     "held-out": held_out,
     "spread": spread,
     "thresholds": thresholds,
+    "leaves": leaves,
     "splits": splits,
 }
 """By name (`consilience.attack.interface`)."""

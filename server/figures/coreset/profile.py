@@ -12,6 +12,7 @@ from server.figures.drawing import plain, png
 from server.figures.figure import Figure
 from server.figures.wording import measured, sentences, several
 from server.report.data import Arrays, Report
+from server.report.formatting import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +52,7 @@ def _draw(
         if np.isfinite(value):
             mean = arrays["profile_mean"][clusters[row], columns[column]]
             color = "white" if abs(value) > 0.7 * _DARKEST else "black"
-            axes.text(column, row, f"{mean:.3g}", ha="center", va="center", fontsize=8, color=color)
+            axes.text(column, row, short(mean, digits=3), ha="center", va="center", fontsize=8, color=color)
     axes.set_xticks(range(len(columns)), [plain(arrays["features"][j], 14) for j in columns], rotation=30, ha="right")
     sizes = arrays["counts"].sum(axis=1)
     axes.set_yticks(range(len(clusters)), [f"{number} ({sizes[number]:,} rows)" for number in clusters])

@@ -45,7 +45,8 @@ def _draw_similarity(axes: Axes, arrays: Arrays) -> None:
     labels: Int64[np.ndarray, "L"] = arrays["labels"]
     order = np.argsort(np.where(labels < 0, labels.max() + 1, labels), kind="stable")
     colors = mpl.colormaps["cividis_r"].with_extremes(bad="white")
-    image = axes.imshow(arrays["similarity"][np.ix_(order, order)], cmap=colors, vmin=0, vmax=1)
+    # With square cells the layout leaves too little room for names at the left.
+    image = axes.imshow(arrays["similarity"][np.ix_(order, order)], cmap=colors, vmin=0, vmax=1, aspect="auto")
     ends = np.flatnonzero(np.diff(labels[order])) + 1
     for end in ends:
         axes.axhline(end - 0.5, color="white", linewidth=1.5)

@@ -334,7 +334,7 @@ def write_clusterings(folder: Path) -> None:
     for name in ("north", "south"):
         group = rng.integers(0, 2, 30)
         noisy = {f"cluster_{letter}": np.where(rng.random(30) < 0.1, 1 - group, group) for letter in "abc"}
-        pd.DataFrame(noisy).to_csv(folder / f"{name}.csv", index=False)
+        pd.DataFrame({**noisy, "kind": group}).to_csv(folder / f"{name}.csv", index=False)
 
 
 def test_clusterings_alone_start_from_random_tables(tmp_path: Path) -> None:
@@ -343,8 +343,10 @@ def test_clusterings_alone_start_from_random_tables(tmp_path: Path) -> None:
     own = {"protocol": "bc3e", "data": str(tmp_path / "data"), "bc3e__max_rounds": 30}
     with pytest.raises(DataError, match=r"no site has a column of class labels .*bc3e\.classes"):
         run(config(tmp_path, **own), 2)
-    report, arrays = load(run(config(tmp_path, bc3e__classes=2, **own), 2))
+    report, arrays = load(run(config(tmp_path, bc3e__classes=2, truth="kind", **own), 2))
     assert report.ledger["by_payload"]["bc3e.EStep"]["messages"] >= 2 * 10
+    assert not any(name.startswith("accuracy") for name in report.metrics), "nobody knows which class is which"
+    assert "classes have no names" in str(report.notes)
     assert np.abs(arrays["beta_0"][0] - arrays["beta_0"][1]).max() > 0.5
 
 

@@ -280,7 +280,7 @@ def test_an_agent_that_never_predicted_has_no_part_and_is_named(tmp_path: Path, 
         chosen = {"residual__algorithm": algorithm, "residual__power": "1"}
         report, arrays, _ = learn(own_data_config(tmp_path, folder, **chosen), tamper=silent(SHOP, range(2, 1000)))
         assert arrays["beta"][SHOP] == 0
-        told = "no part in the result, for want of a prediction, or of something to add"
+        told = "no part in the result, where a prediction adds nothing or did not come"
         [named] = [note.partition(": ")[0] for note in report.notes if note.endswith(told)]
         assert "shop" in named.split(", ")
 

@@ -10,6 +10,7 @@ import pytest
 from flwr.app import Context, RecordDict
 
 import clients.site
+from clients.digest import digest_of
 from clients.shards import cell_settings
 from clients.site import Site
 from protocols.wire.faults import Fault, SiteFault
@@ -55,6 +56,11 @@ def open_site(lane: str, *, number: int = 1, seed: int = 0, **node: Any) -> Site
     return Site.open("a", context, Ask("1", number, seed, ())).in_lane(lane)
 
 
+def draw(site: Site) -> list[float]:
+    """Return what the site draws at random from the digest of its rows."""
+    return site.rng_of(digest_of(site.shard)).random(4).tolist()
+
+
 @pytest.mark.parametrize("node", [{}, {"site": "clinic"}, {"site-output-dir": "out"}, {"candidates": "ridge"}])
 def test_a_cell_pins_what_the_run_sets_and_leaves_a_node_its_own(node: dict[str, Any]) -> None:
     site = open_site("2.1", **node)
@@ -72,17 +78,17 @@ def _same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_same_rows")
 @pytest.mark.parametrize(("lane", "number"), [("1.0", 1), ("1.0", 9), ("1.1", 1), ("1", 3)])
 def test_randomness_of_a_shard_is_that_of_its_repetition_in_every_ask_and_cell(lane: str, number: int) -> None:
-    expected = open_site("1.0").shard_rng.random(4)
-    np.testing.assert_array_equal(open_site(lane, number=number).shard_rng.random(4), expected)
+    expected = draw(open_site("1.0"))
+    np.testing.assert_array_equal(draw(open_site(lane, number=number)), expected)
 
 
 @pytest.mark.usefixtures("_same_rows")
 def test_randomness_of_a_shard_differs_between_repetitions_and_seeds() -> None:
     """Though the rows, here, are the same."""
-    draws = {tuple(open_site(lane, seed=seed).shard_rng.random(4)) for lane in ("0.0", "1.0", "2.0") for seed in (0, 9)}
+    draws = {tuple(draw(open_site(lane, seed=seed))) for lane in ("0.0", "1.0", "2.0") for seed in (0, 9)}
     assert len(draws) == 6
 
 
 def test_randomness_of_a_shard_differs_between_shards() -> None:
-    draws = {tuple(open_site("0.0", **{"partition-id": place}).shard_rng.random(4)) for place in range(N_SITES)}
+    draws = {tuple(draw(open_site("0.0", **{"partition-id": place}))) for place in range(N_SITES)}
     assert len(draws) == N_SITES

@@ -12,7 +12,6 @@ import pytest
 from common.settings import ConfigError, Settings
 from consilience.app_folder import with_keys
 from protocols import registry
-from protocols.bc3e import settings as bc3e
 from protocols.coreset import settings as coreset
 from protocols.gp import settings as gp
 from protocols.residual import settings as residual
@@ -156,11 +155,6 @@ def test_secure_aggregation_is_refused_where_nothing_is_summed() -> None:
 
 
 # -- protocol by protocol ---------------------------------------------------------------------------------------------
-
-
-def test_bc3e_takes_keys_of_every_run() -> None:
-    settings = bc3e.Settings.of({**declared(), "secure-aggregation": True, "min-sites": 4})
-    assert (settings.masked, settings.min_sites, settings.gamma_tolerance) == (True, 4, 1e-8)
 
 
 def test_coreset_says_how_rows_are_summed_up() -> None:

@@ -559,17 +559,6 @@ def test_bad_labels(
     assert "site.csv" in message or message.startswith("configuration")
 
 
-def test_number_of_classes_fixed_by_the_run(csv: Callable[[str], Table]) -> None:
-    text = "class_a,cluster_a,class_s:0,class_s:1,class_s:2\n0,7,1,0,0\n2,9,0,0,1\n"
-    assert ensemble_from_table(csv(text), {}, n_classes=3).clusterings["cluster_a"].tolist() == [7, 9]
-    assert ensemble_from_table(csv(text), {}, n_classes=0).n == 2
-    message, code = refusal(lambda: ensemble_from_table(csv(text), {"classes": "class_a"}, n_classes=2))
-    assert "line 3, column 'class_a': 2 is not a label; write whole numbers from 0 to 1" in message
-    assert code == "label-out-of-range"
-    message, _ = refusal(lambda: ensemble_from_table(csv(text), {"classes": "class_s:*"}, n_classes=2))
-    assert "3 classes; the run has 2" in message
-
-
 @examples(60)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=20))
 def test_numbers_survive_csv_to_the_last_bit(tmp_path_factory: pytest.TempPathFactory, values: list[float]) -> None:
@@ -642,6 +631,18 @@ def test_describe_names_classifiers_that_are_copies(csv: Callable[[str], Table])
     assert text.count("equal to") == text.count("equal to class_a") == 1
 
 
+def test_describe_names_near_copies_but_no_raters_that_err_independently() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(3, size=300)
+    labels = {f"class_{i}": np.where(rng.random(300) < 0.2, rng.integers(3, size=300), truth) for i in range(4)}
+    assert "nearly" not in "\n".join(describe(Ensemble(300, labels), None, {}))
+    near = np.where(rng.random(300) < 0.05, rng.integers(3, size=300), labels["class_2"])
+    text = "\n".join(describe(Ensemble(300, {**labels, "class_9": near}), None, {}))
+    assert text.count("nearly") == text.count("nearly class_2: differs in") == 1
+    rare = {name: np.where(np.arange(300) % 4 == place, own, -1) for place, (name, own) in enumerate(labels.items())}
+    assert "nearly" not in "\n".join(describe(Ensemble(300, {**rare, "class_9": near}), None, {})), "no third"
+
+
 def test_describe_without_classifiers_and_with_a_single_model(csv: Callable[[str], Table]) -> None:
     table = csv("cluster_x\n0\n1\n")
     text = "\n".join(describe(ensemble_from_table(table, {}), table, {}))
@@ -652,7 +653,6 @@ def test_describe_without_classifiers_and_with_a_single_model(csv: Callable[[str
     assert "truth: not known" in text
     assert "columns not used: none" in text
     assert "at the end" not in text
-    assert "together 11 numbers" in "\n".join(describe(ensemble_from_table(table, {}), table, {}, n_classes=3))
 
 
 @pytest.mark.parametrize("name", ["my hospital.csv", "hôpital.csv", f"{'a' * 65}.csv"])

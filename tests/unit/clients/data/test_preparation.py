@@ -14,8 +14,8 @@ from clients.coreset.shard import open_rows, roles_of
 from clients.data import DataError, Table, load, read_table
 from clients.data.advice import advice_lines
 from clients.data.blocks import open_blocks
-from clients.data.cells import number_of
-from clients.data.inspection import cautions, suggested_categories, unlike_values, warnings_about
+from clients.data.cells import number_of, numbers_of
+from clients.data.inspection import inspect, suggested_categories, unlike_values
 from clients.data.preparation import filled, prepare, prepare_new_rows
 from clients.data.regression import input_names, regression_rows
 from clients.sec.shard import check_columns as sec_columns
@@ -86,6 +86,7 @@ def test_blocks_are_prepared_as_the_whole_is(messy: Path) -> None:
         ("no", 0.0),
         ("3,75", 3.75),
         ("-2e3", -2000.0),
+        ("1,234.50 €", 1234.5),
     ],
 )
 def test_numbers_as_people_write_them(cell: str, number: float) -> None:
@@ -153,8 +154,49 @@ def test_semicolons_tabs_and_decimal_commas_are_read(tmp_path: Path, text: str) 
     assert columns["dose"].tolist() == [2.5, 3.5]
 
 
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [
+        (["1.234,50", "1.234", "12,5", "800"], [1234.5, 1234.0, 12.5, 800.0]),
+        (["1.234", "12.5"], [1.234, 12.5]),
+        (["1.234,50 €", "80,00 €", "#N/A"], [1234.5, 80.0, np.nan]),
+        (["1,234.5", "1.234,5"], None),
+    ],
+)
+def test_a_column_has_one_decimal_sign(cells: list[str], numbers: list[float] | None) -> None:
+    read = numbers_of(np.array(cells, object))
+    if numbers is None:
+        assert read is None
+    else:
+        np.testing.assert_equal(read, np.array(numbers))
+
+
+def test_points_between_thousands_of_a_file_with_decimal_commas(tmp_path: Path) -> None:
+    """`1.234` is a thousand there, and not 1.234; codes and dates stay text."""
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "n;dose;paid;code;day\n1.234;2,5;1.000,50;1.2.3;02.07.2022\n800;3,5;n/a;4.5.6;03.07.2022\n;1,5;7;;\n"
+    )
+    columns = read_table(path).columns
+    np.testing.assert_equal(columns["n"], np.array([1234.0, 800.0, np.nan]))
+    assert columns["dose"].tolist() == [2.5, 3.5, 1.5]
+    assert columns["paid"].tolist() == ["1000.50", "n/a", "7"]
+    assert columns["code"].tolist() == ["1.2.3", "4.5.6", None]
+    assert columns["day"][0] == "02.07.2022"
+    path.write_text("n;dose\n1.234;2.5\n0.8;3.5\n")
+    assert read_table(path).columns["n"].tolist() == [1.234, 0.8]
+
+
+def test_a_row_of_totals_is_a_caution() -> None:
+    paid = np.arange(1.0, 13.0) ** 2
+    columns = {"day": np.arange(13.0), "paid": np.append(paid, paid.sum()), "y": np.arange(13.0) % 3}
+    [line] = inspect(Table("a.csv", columns, 2), {"target": "y", "features": "paid"}).cautions
+    assert line == "a.csv, line 14, column 'paid': is the sum of the rows above: leave out a row of totals"
+    assert not inspect(Table("a.csv", {"paid": paid, "y": paid % 3}), {"target": "y"}).cautions
+
+
 def test_what_to_look_at(messy: Path) -> None:
-    text = "\n".join(warnings_about(read_table(messy), {"target": "y"}))
+    text = "\n".join(inspect(read_table(messy), {"target": "y"}).warnings)
     assert "line 2, column 'age': the column is text; missing=drop or impute reads it, '45 y' as 45" in text
     assert "'1,234.5' as 1234.5" in text
     assert "empty cells: 'dose' 1; missing=drop leaves out 1 rows" in text
@@ -165,7 +207,7 @@ def test_leaks_and_repeated_persons_are_named() -> None:
     rng = np.random.default_rng(0)
     y = rng.normal(size=60)
     columns = {"patient": np.arange(60) // 2, "x": rng.normal(size=60), "grams": 1000 * y + 3, "y": y}
-    text = "\n".join(warnings_about(Table("a.csv", columns), {"target": "y"}))
+    text = "\n".join(inspect(Table("a.csv", columns), {"target": "y"}).warnings)
     assert "'grams' is nearly a copy of the target" in text
     assert "'patient': 30 of 30 names have several rows" in text
     assert "'x'" not in text
@@ -174,9 +216,9 @@ def test_leaks_and_repeated_persons_are_named() -> None:
 def test_a_leak_in_words_is_named_once_missing_reads_them() -> None:
     words = np.array(["no", "yes", "yes"] * 4, object)
     table = Table("a.csv", {"dose": np.sin(np.arange(12.0)), "left": words, "y": words})
-    assert "'left' is nearly a copy of the target" in cautions(table, {"target": "y", "missing": "impute"})[0]
-    assert not cautions(table, {"target": "y"}), "text is no input"
-    assert not cautions(table, {"target": "y", "missing": "impute", "features": "dose"})
+    assert "'left' is nearly a copy of the target" in inspect(table, {"target": "y", "missing": "impute"}).cautions[0]
+    assert not inspect(table, {"target": "y"}).cautions, "text is no input"
+    assert not inspect(table, {"target": "y", "missing": "impute", "features": "dose"}).cautions
 
 
 def test_notes_are_about_columns_that_are_used() -> None:
@@ -308,7 +350,9 @@ def test_rows_keep_their_number_where_others_are_left_out(tmp_path: Path) -> Non
 def test_numbers_of_rows_that_a_program_wrote_are_an_identifier(name: str) -> None:
     rows = np.array([3, 7, 12, 13, 40, 41, 77])
     columns = {name: rows, "y": np.sin(rows)}
-    assert cautions(Table("a.csv", columns), {"target": "y"}) == [
+    assert inspect(Table("a.csv", columns), {"target": "y"}).cautions == [
         f"{name!r} looks like an identifier: leave it out of features, or set id"
     ]
-    assert not cautions(Table("a.csv", {**columns, name: rows // 2}), {"target": "y"}), "one number twice is no row's"
+    assert not inspect(Table("a.csv", {**columns, name: rows // 2}), {"target": "y"}).cautions, (
+        "one number twice is no row's"
+    )

@@ -247,8 +247,6 @@ def test_the_same_categories_again(first: list[str], second: list[str]) -> None:
         ones = [learned.features[place] for place in np.flatnonzero(row[:-1])]
         assert ones == ([f"c={value}"] if value in learned.categories["c"] else [])
     assert np.array_equal(again.x[:, -1], np.arange(len(second)))
-    same = columns_of(table, config, learned.categories)
-    assert np.array_equal(same.x, again.x)
 
 
 def test_a_column_without_any_category_is_refused() -> None:

@@ -100,11 +100,11 @@ def test_bound_never_falls_over_em(seed: int, sweeps: int, draws: int) -> None:
 
 
 @examples(20)
-@given(SEEDS)
-def test_evidence_and_statistics_keep_their_limits(seed: int) -> None:
+@given(SEEDS, st.sampled_from([2, 100]))
+def test_evidence_and_statistics_keep_their_limits(seed: int, draws: int) -> None:
     ensemble, tables = draw(seed)
-    alpha, _, _, part = run(ensemble, tables, 500, 2)
-    limits = private_limits(alpha, ensemble.n, len(ensemble.classifiers), len(tables), BITS)
+    alpha, _, _, part = run(ensemble, tables, 500, draws)
+    limits = private_limits(alpha, ensemble.n, max(len(ensemble.classifiers), draws), len(tables), BITS)
     assert (part.log_theta >= limits.log_theta).all()
     assert limits.bound[0] <= part.bound <= limits.bound[1]
     rates = {name: likelihood_table(table) for name, table in tables.items()}

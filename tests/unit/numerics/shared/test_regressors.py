@@ -95,10 +95,10 @@ def test_names_with_and_without_settings() -> None:
     ]
     assert found[1].settings == (("max_depth", 3), ("n_estimators", 50))
     assert found[2].settings == (("C", 100.0), ("kernel", "linear"))
-    assert one("rf(max_features=sqrt, bootstrap=False, max_depth=None)").settings == (
-        ("bootstrap", False),
+    assert one("rf(max_features=sqrt, oob_score=False, max_depth=None)").settings == (
         ("max_depth", None),
         ("max_features", "sqrt"),
+        ("oob_score", False),
     )
     assert one("lr()").settings == ()
 

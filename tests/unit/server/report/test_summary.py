@@ -73,3 +73,11 @@ def test_a_name_cannot_steer_the_terminal():
     assert "\x1b" not in render_table(make(sites=["a\x1b[2J"], missing={"a\nb": ["\x1b]0;x\x07"]}))
     assert printable("a\nb\x1b") == "a\\nb\\x1b"
     assert printable("Zürich ±") == "Zürich ±"
+
+
+def test_notes_that_are_printed_already_are_left_out():
+    notes = ["north: 'age': 3 of 9 cells filled", "a second note"]
+    text = render_table(make(notes=notes), printed=notes[:1])
+    assert "cells filled" not in text
+    assert "note 1" in text
+    assert "a second note" in text

@@ -14,6 +14,7 @@ from protocols.wire.payload import PayloadError
 from strategies.bc3e.checks import check_columns, check_counts, check_holdings, check_statistics
 from strategies.bc3e.layout import Layout, agree_layout, strangers
 from strategies.bc3e.shared import SharedInstances
+from strategies.errors import FusionError
 
 HELD = Holdings(4, 3, ("svm", "tree"), ("k3", "k6"), np.array([3, 6]), np.zeros(0, np.uint64), True)
 KEYS = np.arange(4, dtype=np.uint64)
@@ -52,7 +53,7 @@ def test_two_instances_of_one_name_are_refused() -> None:
     ("changes", "reason"),
     [
         ({"n_classes": 101}, "left out: it has labels of 101 classes, most sites of 3 at most (bc3e.classes)"),
-        ({"n_clusters": np.array([3, 101])}, "left out: k6 has 101 clusters there, and 6 at most at most sites"),
+        ({"n_clusters": np.array([3, 101])}, "left out: k6 has 101 clusters there, and up to 6 at most sites"),
         (
             {"keys": KEYS + 1},
             "left out: its instances are not those of most sites, as bc3e.distribution=arbitrary allows",
@@ -65,6 +66,14 @@ def test_one_site_unlike_most_does_not_end_the_run(changes: dict[str, Any], reas
     assert strangers(sites, "column", 0) == {"c": reason}
     del sites["a"]
     assert strangers(sites, "column", 0) == {}, "of two sites, nobody knows which one is right"
+
+
+def test_confusion_matrices_of_too_many_classes_are_refused() -> None:
+    """One label of 9999 would make tables of 10^8 numbers at every site."""
+    held = replace(HELD, n_classes=10_000, n_clusters=np.array([3, 6]))
+    with pytest.raises(FusionError, match=r"10000 classes.*number the classes 0, 1, 2"):
+        agree_layout({"a": held, "b": held}, "row", 0, confusion=True)
+    assert agree_layout({"a": held, "b": held}, "row", 0).k == 10_000
 
 
 def test_sites_of_unequal_sizes_all_take_part() -> None:
