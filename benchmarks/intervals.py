@@ -1,19 +1,11 @@
 """Errors, intervals, bytes and seconds of gp: ``python -m benchmarks.intervals``.
 
-<<<<<<< HEAD
-Whole runs with the defaults, or another kernel, by the real center and sites in this process, a site an expert. Beside
-them stand the product of the same experts, and rows in one place: an exact Gaussian process, of many rows one of the
-1000 nearest rows with the run's hyperparameters, and with ``--svgp`` GPyTorch's process of inducing points. Seconds are
-the processor's, of the center and all sites. ``--wrong-cell`` measures instead what one cell of 10^6 at one site does
-to the errors at the other sites' points. Real data are those of the scenarios, in the directory `CONSILIENCE_DATA`.
-=======
-Whole runs with the defaults, by the real center and sites in this process; each site is one expert. They are compared
-with the product of the same experts, and with processes of all rows in one place: an exact one, with many rows one of
-the 1000 nearest rows and the run's hyperparameters, and with ``--svgp`` GPyTorch's process of inducing points. Seconds
-are processor seconds of the center and all sites. ``--wrong-cell`` shows instead how one cell of 10^6 at one site
-changes the errors at the other sites' points. Real data are those of the scenarios, in the directory
+Whole runs with the defaults, or another kernel, by the real center and sites in this process; each site is one expert.
+They are compared with the product of the same experts, and with processes of all rows in one place: an exact one, with
+many rows one of the 1000 nearest rows and the run's hyperparameters, and with ``--svgp`` GPyTorch's process of inducing
+points. Seconds are processor seconds of the center and all sites. ``--wrong-cell`` shows instead how one cell of 10^6
+at one site changes the errors at the other sites' points. Real data are those of the scenarios, in the directory
 `CONSILIENCE_DATA`.
->>>>>>> main
 """
 
 from __future__ import annotations
@@ -108,13 +100,8 @@ def scores_of(transcript: Transcript) -> Scores:
     return Scores(metrics["smse"], metrics["msll"], shares, metrics["bytes_per_query"], transcript.seconds.all)
 
 
-<<<<<<< HEAD
 def in_one_place(data: Split, seed: int, learned: Transcript, kernel_text: str) -> tuple[str, Scores]:
-    """Predict by one process of all rows; of many by that of the nearest rows, with a run's hyperparameters."""
-=======
-def in_one_place(data: Split, seed: int, learned: Transcript) -> tuple[str, Scores]:
     """Predict by a process of all rows; with many rows, by one of the nearest rows and the run's hyperparameters."""
->>>>>>> main
     x, y, points = data.units.inputs(data.rows.x), data.units.outputs(data.rows.y), _points(data)
     model, started = learned.outcome.model, time.process_time()
     with single_threaded():
@@ -157,15 +144,9 @@ def _scored(
 def draw(name: str, seed: int, split: str, kernel: str, *, with_svgp: bool) -> dict[str, Scores]:
     """Return the scores of one draw, by method."""
     data = split_of(name, seed, split)
-<<<<<<< HEAD
     learned = run(data, seed, {"gp__kernel": kernel})
     product = run(data, seed, {"gp__kernel": kernel, "gp__gate": "all", "gp__aggregation": "poe"})
-    # This process remembers what sites have computed: the second run's seconds are too few.
-=======
-    learned = run(data, seed, {})
-    product = run(data, seed, {"gp__gate": "all", "gp__aggregation": "poe"})
     # Sites reuse what they have computed in this process, so the second run's seconds are too few.
->>>>>>> main
     found = {"gp": scores_of(learned), "product of experts": scores_of(product)._replace(seconds=np.nan)}
     return found | dict([in_one_place(data, seed, learned, kernel)]) | dict([inducing(data, seed)] if with_svgp else [])
 
