@@ -1,10 +1,11 @@
 """Errors, intervals, bytes and seconds of gp: ``python -m benchmarks.intervals``.
 
-Whole runs with the defaults, by the real center and sites in this process, a site an expert. Beside them stand the
-product of the same experts, and rows in one place: an exact Gaussian process, of many rows one of the 1000 nearest
-rows with the run's hyperparameters, and with ``--svgp`` GPyTorch's process of inducing points. Seconds are the
-processor's, of the center and all sites. ``--wrong-cell`` measures instead what one cell of 10^6 at one site does to
-the errors at the other sites' points. Real data are those of the scenarios, in the directory `CONSILIENCE_DATA`.
+Whole runs with the defaults, by the real center and sites in this process; each site is one expert. They are compared
+with the product of the same experts, and with processes of all rows in one place: an exact one, with many rows one of
+the 1000 nearest rows and the run's hyperparameters, and with ``--svgp`` GPyTorch's process of inducing points. Seconds
+are processor seconds of the center and all sites. ``--wrong-cell`` shows instead how one cell of 10^6 at one site
+changes the errors at the other sites' points. Real data are those of the scenarios, in the directory
+`CONSILIENCE_DATA`.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ from scenarios.registry import find
 
 DRAWS, LEVELS = 5, (0.5, 0.8, 0.95, 0.99)
 SITES = {"concrete": 10, "airfoil": 5, "pumadyn": 10, "protein": 5, "million": 5}
-"""Sites by data set; each is one expert, or predicts from its nearest rows."""
+"""Number of sites by data set; each is one expert, or predicts from its nearest rows."""
 WRONG = 1e6
 _MILLION, _TEST_ROWS, _MOST_POINTS = 10**6, 500, 2000
 _EXACT_ROWS, _FIT_ROWS, _NEAREST = 8000, 2000, 1000
 _SVGP_ROWS = 2_000_000
-"""Rows that the process of inducing points sees at most, each once an epoch."""
+"""Maximum of rows times epochs that the process of inducing points is trained on."""
 Numbers = Float64[np.ndarray, "t"]
 
 
 class Scores(NamedTuple):
-    """Scores of one draw: errors, coverage by level, and bytes a point and seconds, NaN where there are none."""
+    """Scores of one draw: errors, coverage by level, bytes per point, and seconds; NaN if unknown."""
 
     smse: float
     msll: float
@@ -60,7 +61,7 @@ class Scores(NamedTuple):
 
 
 def split_of(name: str, seed: int, split: str) -> Split:
-    """Draw a world; its rows are dealt to the sites by k-means (a million rows: in slices), or at random."""
+    """Draw a world; its rows are split among the sites by k-means (a million rows: by slices) or at random."""
     M = SITES[name]
     if name == "million":
         rows, queries = surface(_MILLION, _TEST_ROWS, seed)
@@ -81,7 +82,7 @@ def split_of(name: str, seed: int, split: str) -> Split:
 
 
 def run(data: Split, seed: int, settings: Mapping[str, Any]) -> Transcript:
-    """Run gp, with the processor's seconds."""
+    """Run gp, timed by processor seconds."""
     return run_protocol(
         "gp",
         data.shards,
@@ -100,7 +101,7 @@ def scores_of(transcript: Transcript) -> Scores:
 
 
 def in_one_place(data: Split, seed: int, learned: Transcript) -> tuple[str, Scores]:
-    """Predict by one process of all rows; of many by that of the nearest rows, with a run's hyperparameters."""
+    """Predict by a process of all rows; with many rows, by one of the nearest rows and the run's hyperparameters."""
     x, y, points = data.units.inputs(data.rows.x), data.units.outputs(data.rows.y), _points(data)
     kernel, started = SquaredExponential(x.shape[1]), time.process_time()
     with single_threaded():
@@ -144,7 +145,7 @@ def draw(name: str, seed: int, split: str, *, with_svgp: bool) -> dict[str, Scor
     data = split_of(name, seed, split)
     learned = run(data, seed, {})
     product = run(data, seed, {"gp__gate": "all", "gp__aggregation": "poe"})
-    # This process remembers what sites have computed: the second run's seconds are too few.
+    # Sites reuse what they have computed in this process, so the second run's seconds are too few.
     found = {"gp": scores_of(learned), "product of experts": scores_of(product)._replace(seconds=np.nan)}
     return found | dict([in_one_place(data, seed, learned)]) | dict([inducing(data, seed)] if with_svgp else [])
 
@@ -164,7 +165,7 @@ def with_wrong_cell(data: Split, seed: int, column: str) -> Split:
 
 
 def elsewhere(transcript: Transcript) -> Bool[np.ndarray, "t"]:
-    """Return which points have another site's expert than the first site's as their most suitable one."""
+    """Return the points whose best expert is not the first site's."""
     outcome = transcript.outcome
     own = next(iter(sorted(outcome.model.registry.places)))
     return ~np.isin(outcome.answers.selected[:, 0], outcome.model.registry.places[own])
@@ -217,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--split", choices=("kmeans", "random"), default="kmeans")
     parser.add_argument("--svgp", action="store_true", help="also GPyTorch's process of inducing points")
-    parser.add_argument("--wrong-cell", action="store_true", help="what a cell of 10^6 at one site does to the others")
+    parser.add_argument("--wrong-cell", action="store_true", help="effect of a cell of 10^6 at one site on the others")
     options = parser.parse_args(arguments)
     show: Callable[[str, Any], None] = _print_changes if options.wrong_cell else _print_scores
     head = ["data, draws", "method", "SMSE", "MSLL", *(f"{100 * level:.0f} %" for level in LEVELS), "bytes", "seconds"]

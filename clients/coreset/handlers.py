@@ -321,7 +321,7 @@ def settle(ask: Settle, site: Site) -> ClusterCosts:
 
 
 def _check_consent(site: Site) -> None:
-    """Refuse prices, and what follows them: their sums tell of single rows."""
+    """Refuse prices, and the asks after them, without consent: their sums tell of single rows."""
     if not site.consents.allows("allow-prices"):
         raise SiteFault(Fault.PRICES_NOT_ALLOWED)
 

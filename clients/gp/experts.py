@@ -205,7 +205,7 @@ def experts_of(site: Site, ask: ExpertAsk) -> list[Part]:
 
 
 def _latent_units(rows: Measurements, ask: ExpertAsk) -> tuple[tuple[int, ...], tuple[float, ...]] | None:
-    """Return the places of the site's classes among all, and the origins of the outputs of these; None for amounts."""
+    """Return the places of the site's classes among all, and the origins of their outputs; None for amounts."""
     sound = bool(rows.classes) == bool(ask.classes) and set(rows.classes) <= set(ask.classes)
     sound &= len(set(ask.classes)) == len(ask.classes) == len(ask.class_means) <= MOST_CLASSES
     if ask.classes:
