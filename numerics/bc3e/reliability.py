@@ -18,7 +18,7 @@ by one, so that their sum does not depend on which site holds which classifier.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
@@ -157,6 +157,18 @@ def prior_counts(k: int) -> Float64[np.ndarray, "k k"]:
     """
     wrong = PRIOR_LABELS * (1 - PRIOR_RIGHT) / max(k - 1, 1)
     return np.where(np.eye(k, dtype=bool), PRIOR_LABELS * PRIOR_RIGHT, wrong)
+
+
+def are_tables(names: Sequence[str], tables: Sequence[Float64[np.ndarray, "k _"]]) -> bool:
+    """Return whether no entry is negative, and none of a confusion matrix, whose logarithms are summed, is 0.
+
+    Examples
+    --------
+    >>> are_tables(["kmeans"], [np.eye(2)]), are_tables(["confusion:svm"], [np.eye(2)])
+    (True, False)
+    """
+    least = (0.0 if not is_confusion(name) else np.finfo(np.float64).tiny for name in names)
+    return all((table >= lowest).all() for table, lowest in zip(tables, least, strict=True))
 
 
 def first_table(name: str, k: int, size: int, start: int) -> Float64[np.ndarray, "k size"]:

@@ -50,7 +50,7 @@ class Boosted:
         self.learned: LearningResult | None = None
 
     def _errors(self) -> Float64[np.ndarray, "3"]:
-        return self.loss.errors(self.loss.left(self.loss.prediction(self.sums.sum(axis=0))))
+        return self.loss.errors(self.loss.prediction(self.sums.sum(axis=0)))
 
     @property
     def fitting(self) -> tuple[str, ...]:
@@ -190,7 +190,7 @@ class Boosted:
         loss, (_, validation, test) = self.loss, self.split.slices
         left = loss.left(predictions)
         losses = loss.losses(left)
-        errors = np.array([loss.errors(each) for each in left[1:]]).reshape(len(left) - 1, 3)
+        errors = np.array([loss.errors(each) for each in predictions[1:]]).reshape(len(left) - 1, 3)
         of_rows = {"without": Without(errors, harm_of(losses[0], losses[1:], self.split)), "left": left[0, test]}
         if not isinstance(loss, LogLoss):
             return of_rows
@@ -206,7 +206,7 @@ class Boosted:
         alone : Mapping[str, PredictionsAlone]
             Predictions of the agents by their own columns alone.
         """
-        result, loss, (training, validation, _) = self.result(), self.loss, self.split.slices
+        result, loss, training = self.result(), self.loss, self.split.slices[0]
         n_validation = self.split.n_validation
         own = {name: (self._own(each.fitted), self._own(each.held)) for name, each in alone.items()}
 
@@ -226,8 +226,8 @@ class Boosted:
         beside = np.array([nothing if each == best else predicted for each in ("", *self.names)])
         predictions = (1 - share) * self.predictions + share * beside
         judged = (1 - share) * self.judged + share * held[:n_validation]
-        errors = loss.errors(loss.left(predictions[0]))
-        errors[1] = loss.error_of(loss.left(judged, validation), validation)
+        errors = loss.errors(predictions[0])
+        errors[1] = loss.judged_error(judged)
         power = (1 - share) ** 2 * result.power[-1:]
         power[0, is_best] += share**2 * predicted[training].var(axis=0).sum()
         self.learned = replace(
