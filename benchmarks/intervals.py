@@ -1,10 +1,10 @@
 """Errors, intervals, bytes and seconds of gp: ``python -m benchmarks.intervals``.
 
-Whole runs with the defaults, by the real center and sites in this process; each site is one expert. They are compared
-with the product of the same experts, and with processes of all rows in one place: an exact one, with many rows one of
-the 1000 nearest rows and the run's hyperparameters, and with ``--svgp`` GPyTorch's process of inducing points. Seconds
-are processor seconds of the center and all sites. ``--wrong-cell`` shows instead how one cell of 10^6 at one site
-changes the errors at the other sites' points. Real data are those of the scenarios, in the directory
+Whole runs with the defaults, or another kernel, by the real center and sites in this process; each site is one expert.
+They are compared with the product of the same experts, and with processes of all rows in one place: an exact one, with
+many rows one of the 1000 nearest rows and the run's hyperparameters, and with ``--svgp`` GPyTorch's process of inducing
+points. Seconds are processor seconds of the center and all sites. ``--wrong-cell`` shows instead how one cell of 10^6
+at one site changes the errors at the other sites' points. Real data are those of the scenarios, in the directory
 `CONSILIENCE_DATA`.
 """
 
@@ -28,12 +28,12 @@ from benchmarks.side.synthetic import neighbors, surface
 from benchmarks.tables import format_seconds, table_head, table_row
 from numerics.gp.calibration import Calibration, histogram
 from numerics.gp.expert import Expert
-from numerics.gp.likelihood import fit_one
+from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.measurements import Measurements
 from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.nearest_rows import NearestRows
-from numerics.gp.radial_kernels import SquaredExponential
 from numerics.shared.threads import single_threaded
+from scenarios.gp.baselines import favored_fit
 from scenarios.registry import find
 
 DRAWS, LEVELS = 5, (0.5, 0.8, 0.95, 0.99)
@@ -100,18 +100,19 @@ def scores_of(transcript: Transcript) -> Scores:
     return Scores(metrics["smse"], metrics["msll"], shares, metrics["bytes_per_query"], transcript.seconds.all)
 
 
-def in_one_place(data: Split, seed: int, learned: Transcript) -> tuple[str, Scores]:
+def in_one_place(data: Split, seed: int, learned: Transcript, kernel_text: str) -> tuple[str, Scores]:
     """Predict by a process of all rows; with many rows, by one of the nearest rows and the run's hyperparameters."""
     x, y, points = data.units.inputs(data.rows.x), data.units.outputs(data.rows.y), _points(data)
-    kernel, started = SquaredExponential(x.shape[1]), time.process_time()
+    model, started = learned.outcome.model, time.process_time()
     with single_threaded():
         if len(y) > _EXACT_ROWS:
-            theta = learned.outcome.model.fit.theta
+            kernel, theta = kernel_of(model.kernel, x.shape[1]), model.fit.theta
             nearest = NearestRows(kernel, theta, x, y, _NEAREST)
             answer, calibration = nearest.predict(points, np.zeros((0, x.shape[1]))), learned.outcome.calibration
             name, mean, explained = f"all rows, {_NEAREST} nearest", answer.mean, answer.explained
         else:
-            theta = fit_one(kernel, x, y, rows=min(len(y), _FIT_ROWS), rng=np.random.default_rng(seed))
+            rows = min(len(y), _FIT_ROWS)
+            kernel, theta = favored_fit(kernel_text, x, y, rows=rows, rng=np.random.default_rng(seed))
             expert = Expert(kernel, theta, x, y)
             calibration = Calibration(histogram(expert.left_out().residuals), len(theta))
             name, (mean, explained) = "all rows, exact", expert.predict(points)
@@ -140,14 +141,14 @@ def _scored(
     return Scores(smse(y, mean), msll(y, mean, variance, 0.0, 1.0), shares, np.nan, seconds)
 
 
-def draw(name: str, seed: int, split: str, *, with_svgp: bool) -> dict[str, Scores]:
+def draw(name: str, seed: int, split: str, kernel: str, *, with_svgp: bool) -> dict[str, Scores]:
     """Return the scores of one draw, by method."""
     data = split_of(name, seed, split)
-    learned = run(data, seed, {})
-    product = run(data, seed, {"gp__gate": "all", "gp__aggregation": "poe"})
+    learned = run(data, seed, {"gp__kernel": kernel})
+    product = run(data, seed, {"gp__kernel": kernel, "gp__gate": "all", "gp__aggregation": "poe"})
     # Sites reuse what they have computed in this process, so the second run's seconds are too few.
     found = {"gp": scores_of(learned), "product of experts": scores_of(product)._replace(seconds=np.nan)}
-    return found | dict([in_one_place(data, seed, learned)]) | dict([inducing(data, seed)] if with_svgp else [])
+    return found | dict([in_one_place(data, seed, learned, kernel)]) | dict([inducing(data, seed)] if with_svgp else [])
 
 
 # -- a wrong cell -----------------------------------------------------------------------------------------------------
@@ -187,7 +188,7 @@ def change_elsewhere(name: str, seed: int, split: str) -> Iterator[tuple[str, fl
 
 
 def _print_scores(name: str, options: Any) -> None:
-    draws = [draw(name, seed, options.split, with_svgp=options.svgp) for seed in range(options.draws)]
+    draws = [draw(name, seed, options.split, options.kernel, with_svgp=options.svgp) for seed in range(options.draws)]
     for method in draws[0]:
         each = [found[method] for found in draws]
         shares = np.mean([scores.coverage for scores in each], axis=0)
@@ -217,6 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", choices=SITES, default=["concrete", "airfoil"])
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--split", choices=("kmeans", "random"), default="kmeans")
+    parser.add_argument("--kernel", default="auto", help="as gp.kernel")
     parser.add_argument("--svgp", action="store_true", help="also GPyTorch's process of inducing points")
     parser.add_argument("--wrong-cell", action="store_true", help="effect of a cell of 10^6 at one site on the others")
     options = parser.parse_args(arguments)

@@ -65,7 +65,7 @@ def alone(own: _Rows, x: Float64[np.ndarray, "t p"], k: int, seed: int) -> Float
     classes, y = np.unique(own[1], return_inverse=True)
     found = np.ones((len(x), 1))
     if len(classes) > 1:
-        found = class_process(own[0], y.astype(np.int64), x, len(classes), "se", (seed,))
+        found = class_process(own[0], y.astype(np.int64), x, len(classes), "auto", (seed,))
     return align_probabilities(found, classes, k, len(y))
 
 
@@ -87,7 +87,7 @@ def measure(world: World, seed: int, split: str, peers: bool) -> tuple[dict[str,
     everyone: _Rows = (np.vstack([each for each, _ in rows]), np.concatenate([each for _, each in rows]))
     ways = {"gp": run.outcome.class_probabilities}
     own = [alone(each, x, k, seed) for each in rows]
-    ways["all rows, one process"] = class_process(*everyone, x, k, "se", (seed,))
+    ways["all rows, one process"] = class_process(*everyone, x, k, "auto", (seed,))
     if peers:
         joined = [
             replace(shard, x=np.vstack([shard.x, shard.x_test]), y=np.concatenate([shard.y, shard.y_test]))
