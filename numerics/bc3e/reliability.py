@@ -301,7 +301,7 @@ def even_where_unknown(share: Float64[np.ndarray, "k n"], bits: int) -> Float64[
 def sum_of_squares(
     share: Float64[np.ndarray, "k n"], labeled: Shaped[np.ndarray, "n"], bits: int, counts: Counts = None
 ) -> int:
-    """Compute sum_n sum_i r_ni^2 over the labeled instances, on the grid: see `gain`; `counts` as of `e_step`."""
+    """Compute sum_n sum_i r_ni^2 over the labeled instances, on the grid: see `gain`; `counts` as in `e_step`."""
     squares = np.where(labeled, sum_classes(np.ldexp(share, -bits) ** 2), 0.0)
     return int(add_up(to_grid(squares, bits), counts))
 
@@ -312,7 +312,7 @@ def class_bound(
     bits: int,
     counts: Counts = None,
 ) -> int:
-    """Compute sum_i r_ni (evidence_ni - log r_ni), each instance's term on the grid; `counts` as of `e_step`."""
+    """Compute sum_i r_ni (evidence_ni - log r_ni), each instance's term on the grid; `counts` as in `e_step`."""
     probability = np.ldexp(share, -bits)
     logs = np.where(share > 0, from_grid(evidence, bits) - safe_log(probability), 0.0)
     return int(add_up(to_grid(sum_classes(probability * logs), bits), counts))
