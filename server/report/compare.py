@@ -10,10 +10,10 @@ from typing import Any
 
 from protocols.settings import run_keys
 from server.report.data import Report, ResultsError
-from server.report.formatting import counted, folded, human_bytes, human_seconds, listed, number, printable
+from server.report.formatting import counted, human_bytes, human_seconds, listed, number, printable
 from server.report.glossary import direction, meaning
 from server.report.headline import answer
-from server.report.html import figure_texts
+from server.report.html import figure_texts, value_texts
 from server.report.markup import (
     Html,
     bullets,
@@ -174,10 +174,10 @@ def _meaning(runs: Sequence[Run], name: str) -> Meaning | None:
 
 def _metric_rows(runs: Sequence[Run], marked: bool) -> list[tuple[str, list[str], list[str], str]]:
     """Return for every metric its name, the value and the mark of every run, and the published figure."""
-    texts = [folded(run.report.metrics) for run in runs]
+    texts = [value_texts(run.report.protocol, run.report.metrics) for run in runs]
     published: dict[str, str] = {}
     for run in runs:
-        published = {**folded(run.report.published), **published}
+        published = {**value_texts(run.report.protocol, run.report.published), **published}
     names = dict.fromkeys(name for run in runs for name in metric_names(run.report))
     rows = []
     for name in names:
