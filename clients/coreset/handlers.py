@@ -130,13 +130,9 @@ def _summarize(
     coreset, index, n_merged, n_withheld = microaggregate(
         shard.coreset, fixed, unit, shard.movement_by_group, least, together
     )
-    point = index.astype(np.int32)[shard.point]
     if own and len(coreset.weights):
         coreset, more = _join(coreset, ask, least, unit if ask.scaled else np.ones(len(unit)), rng)
-        point, n_merged = (
-            np.where(point >= 0, more.point.astype(np.int32)[point], np.int32(-1)),
-            n_merged + more.n_merged,
-        )
+        index, n_merged = np.where(index >= 0, more.point[index], -1), n_merged + more.n_merged
     if not len(coreset.weights):
         raise SiteFault(Fault.RARE_GROUPS)
     groups, group = np.unique(coreset.groups, return_inverse=True)
@@ -151,7 +147,7 @@ def _summarize(
         withheld=n_withheld,
         merged=n_merged,
     )
-    return summary, point
+    return summary, _narrow(index)[shard.point]
 
 
 def _join(
@@ -194,18 +190,26 @@ def _first_rows(rows: GroupedRows) -> Int64[np.ndarray, "eight"]:
     return np.array(digest_of((first.x, first.group)), np.int64)
 
 
+def _narrow(numbers: Int64[np.ndarray, "m"]) -> Int[np.ndarray, "m"]:
+    """Return numbers from -1 up in two bytes each, or in four where there are many.
+
+    Examples
+    --------
+    >>> _narrow(np.array([-1, 3])).dtype, _narrow(np.array([2**15])).dtype
+    (dtype('int16'), dtype('int32'))
+    """
+    # Two bytes must also hold the largest number plus 2 (`SummarizedRows.weights`).
+    return numbers.astype("<i2" if numbers.max(initial=-1) < 2**15 - 2 else "<i4")
+
+
 def _pack(point: Int[np.ndarray, "n"]) -> UInt8[np.ndarray, "n width"]:
-    """Pack numbers from -1 up in as few bytes as they need."""
-    width = 2 if point.max(initial=0) < 2**16 - 1 else 4
-    return point.astype(f"<u{width}").view(np.uint8).reshape(-1, width)
+    """Return the bytes of narrow numbers."""
+    return point.view(np.uint8).reshape(-1, point.itemsize)
 
 
 def _unpack(packed: UInt8[np.ndarray, "n width"]) -> Int[np.ndarray, "n"]:
-    """Return the numbers that `_pack` packed."""
-    width = packed.shape[1]
-    point = np.ascontiguousarray(packed).view(f"<u{width}")[:, 0]
-    # The largest number is -1; where there are so many points, all are below half of it.
-    return point.astype(np.int32) if width == 4 else np.where(point == 2**16 - 1, np.int32(-1), point)
+    """Return the numbers that `_pack` packed; they take no memory of their own."""
+    return np.ascontiguousarray(packed).view(f"<i{packed.shape[1]}")[:, 0]
 
 
 # -- clusters of rows -------------------------------------------------------------------------------------------------
@@ -317,7 +321,7 @@ def settle(ask: Settle, site: Site) -> ClusterCosts:
 
 
 def _check_consent(site: Site) -> None:
-    """Refuse prices, and what follows them: their sums tell of single rows."""
+    """Refuse prices, and the asks after them, without consent: their sums tell of single rows."""
     if not site.consents.allows("allow-prices"):
         raise SiteFault(Fault.PRICES_NOT_ALLOWED)
 
@@ -328,7 +332,7 @@ def _check_plain(plain: Float64[np.ndarray, "c d"]) -> None:
 
 
 def _check_tables(ask: Price, rows: SummarizedRows, site: Site) -> None:
-    """Refuse so many centers or tables that each has hardly a row, and prices that do not fit them."""
+    """Refuse so many centers that each has hardly a row, too many tables, and prices that do not fit the centers."""
     fits = (
         ask.shifts.shape[1:] == (len(ask.groups), len(ask.centers))
         and len(ask.shifts) > 0
@@ -338,9 +342,11 @@ def _check_tables(ask: Price, rows: SummarizedRows, site: Site) -> None:
     if not fits:
         raise SiteFault(Fault.MALFORMED_ASK, "the prices do not fit these groups and centers")
     k, limit = len(ask.centers), site.policy.private_limit
+    n, least = len(rows.point), _min_weight(ask, site)
+    if k * least > limit(n):
+        raise SiteFault(Fault.FEW_ROWS_FOR_PRICES, f"{n} rows are fewer than {least} for each of {k} clusters")
     if (
         k > limit(MOST_PRICED)
-        or k * _min_weight(ask, site) > limit(len(rows.point))
         or len(ask.shifts) > limit(MOST_TABLES)
         or site.commitments.count("tables", len(ask.shifts)) > limit(MOST_TABLES_OF_A_RUN)
     ):

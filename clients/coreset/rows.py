@@ -119,7 +119,7 @@ def follow_points(rows: SummarizedRows, shares: PointMasses) -> Int[np.ndarray, 
         if len(index):
             x = np.concatenate([each for _, each in split])
             own = shares.where(contested[shares.point])
-            division = distribute(x, np.ones(len(x), np.int64), rows.point[index], own, rows.centers)
+            division = distribute(x, np.ones(len(x), np.int64), rows.point[index].astype(np.int64), own, rows.centers)
             labels[index[division.point]] = division.center
     return labels
 

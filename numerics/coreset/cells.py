@@ -141,8 +141,10 @@ class Cells:
     def rows(self) -> Integer[np.ndarray, "n"]:
         """Return the cell of every row, in the order of the rows and in the smallest sufficient type."""
         final_cell = np.arange(len(self.code)).astype(np.min_scalar_type(len(self.code)))
-        parts: list[Integer[np.ndarray, "b"]] = []
+        end = sum(len(rows) for rows in self._rows)
+        cells = np.empty(end, final_cell.dtype)
         for rows, moved in zip(reversed(self._rows), reversed(self._moves), strict=True):
-            parts.append(final_cell[rows])
+            end -= len(rows)
+            cells[end : end + len(rows)] = final_cell[rows]
             final_cell = final_cell[moved]
-        return np.concatenate(parts[::-1])
+        return cells

@@ -26,9 +26,12 @@ class Moments(Payload):
     y_means, y_variances : ndarray
         Moments of each expert's outputs; the variance is over n.
     theta : ndarray
-        Hyperparameters that fit the site's own standardized rows best; empty if it did not fit any.
+        For each kernel compared (`numerics.gp.kernel_names.kernels_of`), the hyperparameters that fit the site's own
+        standardized rows best; empty if it did not fit any.
     information : ndarray
         Their precision: the upper triangle, row by row, of the average information matrix at `theta`.
+    likelihoods : ndarray
+        For each kernel compared, the log likelihood per row at `theta`, with three digits.
     consents : tuple of str
         Further payloads that the site's own configuration allows: some of `protocols.gp.payloads.CONSENTS`.
     left_out : int
@@ -52,8 +55,9 @@ class Moments(Payload):
     covariances: Float64[np.ndarray, "m d d"]
     y_means: Float64[np.ndarray, "m"]
     y_variances: Float64[np.ndarray, "m"]
-    theta: Float64[np.ndarray, "p"]
-    information: Float64[np.ndarray, "q"]
+    theta: Float64[np.ndarray, "c p"]
+    information: Float64[np.ndarray, "c q"]
+    likelihoods: Float64[np.ndarray, "c"]
     consents: tuple[str, ...]
     left_out: int = 0
     nearest: int = 0
@@ -71,7 +75,7 @@ class Survey(Payload, answer=Moments):
     max_rows : int
         A site with more rows than this splits them among several experts.
     kernel : str
-        The experts' kernel (numerics/gp/kernel_registry.py).
+        The experts' kernel (numerics/gp/kernel_registry.py), or ``auto``: the site fits and compares several.
     fit : bool
         Whether the site fits hyperparameters of its own.
     robust : bool

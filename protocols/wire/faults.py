@@ -82,6 +82,7 @@ class Fault(IntEnum):
     BINS_NOT_ALLOWED = 66
     FEW_NEW_ROWS = 67
     INSTANCES_NOT_ALLOWED = 68
+    FEW_ROWS_FOR_PRICES = 69
 
     @property
     def message(self) -> str:
@@ -165,6 +166,10 @@ _MESSAGES = {
     Fault.PRICES_NOT_ALLOWED: (
         "it answers no rounds of prices, whose sums say more of its rows than its coreset does; set allow-prices=true "
         "in its node configuration to allow that, or coreset.assignment=coreset"
+    ),
+    Fault.FEW_ROWS_FOR_PRICES: (
+        "it has fewer rows than min-weight (5 unless set) for each cluster, and its answers to prices could reveal "
+        "single rows; set a smaller coreset.k, or coreset.assignment=coreset"
     ),
     Fault.BINS_NOT_ALLOWED: (
         "it gives no bins of its columns any more; set allow-bins=true in its node configuration to allow that, as "

@@ -103,7 +103,10 @@ def assign_exactly(
     total = yield from sum_answers(asks, zero, _check_settled(outcome, expected), masking, measure=measure)
     sums = total.sum
     counted = tuple(site for site in sites if site in total.sites)
-    outcome = replace(outcome, total=sums.counts, counted=counted, cost=sums.cost, plain_cost=sums.plain_cost)
+    if sums.cost < sums.plain_cost:  # rows at their nearest fair center do not cost more than in fair clusters
+        outcome = replace(outcome, centers=replace(centers, plain=centers.fair))
+    plain_cost = min(sums.cost, sums.plain_cost)
+    outcome = replace(outcome, total=sums.counts, counted=counted, cost=sums.cost, plain_cost=plain_cost)
     # The bound holds for all priced rows together, not for fewer.
     return outcome if outcome.unconfirmed else replace(outcome, bound=best.bound, bound_gain=best.gain)
 

@@ -29,6 +29,8 @@ _RADII = (4.0, 1.0, 0.25)
 """Largest steps of a round, relative to the radius of each price."""
 _TRUSTED = 0.4
 """Share of the predicted gain above which the temperature falls."""
+_ORDINARY = 2.0**40
+"""Largest price, and inverse of the smallest one, that L-BFGS-B searches as it is: it starts with steps of about 1."""
 
 _Duals = Float64[np.ndarray, "2 G k"]
 
@@ -137,10 +139,16 @@ class Pricing:
         self._radius: Prices = np.tile(np.broadcast_to(scale, k), (len(bounds.low), 1)).astype(np.float64)
         self._temperature = COLD if start is None else WARM
         self._model: PriceResponse | None = None
-        self._steps: list[tuple[_Duals, float]] = []
+        self._steps: dict[float, tuple[_Duals, float]] = {}
+        self._gain = np.inf
         self.shift: Prices = prices_from(self._duals, bounds)
-        self.bound, self.gap_estimate, self.rounds = -np.inf, np.inf, 0
+        self.bound, self.rounds = -np.inf, 0
         self.masses: Prices = np.zeros((H, k))
+
+    @property
+    def gap_estimate(self) -> float:
+        """Expected further gain."""
+        return self._gain if self._model is None else self._gain + self._step(_RADII[0])[1]
 
     @property
     def done(self) -> bool:
@@ -151,7 +159,7 @@ class Pricing:
         """Return the prices ``(m, H, k)`` of the next round, and their temperatures ``(m,)``."""
         if self._model is None:
             return self.shift[None], np.array([self._temperature])
-        shifts = [prices_from(duals, self._bounds) for duals, _ in self._steps]
+        shifts = [prices_from(self._step(times)[0], self._bounds) for times in _RADII]
         temperatures = [self._temperature] * len(shifts)
         if self._cools:
             shifts.append(shifts[1])
@@ -164,7 +172,7 @@ class Pricing:
         if self._model is None:
             self._adopt(answers[0], answers[0].exact)
             return
-        exact = [answer.exact for answer in answers[: len(self._steps)]]
+        exact = [answer.exact for answer in answers[: len(_RADII)]]
         best = int(np.argmax(exact))
         gain = exact[best] - self.bound
         self._resize(answers)
@@ -172,7 +180,7 @@ class Pricing:
             self._radius = self._radius * _RADII[-1]
             self._adopt(self._model, 0.0)
             return
-        duals, predicted = self._steps[best]
+        duals, predicted = self._step(_RADII[best])
         self._duals = duals
         if self._cools and best == 1 and gain > _TRUSTED * predicted:
             self._temperature = max(self._temperature / _COOLING, _COLDEST)
@@ -184,16 +192,23 @@ class Pricing:
         """Continue from the current prices with this model of their neighborhood."""
         self._model, self.masses = model, model.masses
         self.shift, self.bound = prices_from(self._duals, self._bounds), model.exact
-        unit = float(self._totals.max())
-        self._steps = [_newton_step(self._duals, model, self._bounds, times * self._radius, unit) for times in _RADII]
-        self.gap_estimate = gain + self._steps[0][1]
+        self._steps, self._gain = {}, gain
+
+    def _step(self, times: float) -> tuple[_Duals, float]:
+        """Return the step within `times` the radii; it is kept, since these steps take most of a search's time."""
+        assert self._model is not None  # noqa: S101 - called after the first answers
+        if times not in self._steps:
+            radius, unit = times * self._radius, float(self._totals.max())
+            self._steps[times] = _newton_step(self._duals, self._model, self._bounds, radius, unit)
+        return self._steps[times]
 
     def _resize(self, answers: Sequence[PriceResponse]) -> None:
         """Update the trust radii by the effect of each step on the masses, the shortest step first."""
         assert self._model is not None  # noqa: S101 - called after a step
         before = self._bounds.excess(self._model.masses)
         radius = self._radius.copy()
-        for (duals, _), answer, times in reversed(list(zip(self._steps, answers, _RADII, strict=False))):
+        for answer, times in reversed(list(zip(answers, _RADII, strict=False))):
+            duals, _ = self._step(times)
             length = np.abs(duals - self._duals).max(axis=0)
             after = self._bounds.excess(answer.masses)
             same_side = np.sign(after) == np.sign(before)
@@ -214,11 +229,14 @@ def _newton_step(
     from scipy.optimize import Bounds as Box
     from scipy.optimize import minimize
 
+    largest = float(radius.max())
+    price = 1.0 if 1 / _ORDINARY <= largest <= _ORDINARY else 2.0 ** round(np.log2(largest))
+    start, radius, curvature = start / price, radius / price, model.curvature * price
     origin = prices_from(start, bounds)
 
     def loss(flat: Float64[np.ndarray, "v"]) -> tuple[float, Float64[np.ndarray, "v"]]:
         step = prices_from(flat.reshape(start.shape), bounds) - origin
-        change = (model.curvature @ step[..., None])[..., 0]
+        change = (curvature @ step[..., None])[..., 0]
         slope = model.masses - change
         total, sums = slope.sum(axis=0), bounds.sums(slope)
         gradient = np.stack([sums - bounds.low[:, None] * total, bounds.high[:, None] * total - sums])
@@ -232,7 +250,7 @@ def _newton_step(
         bounds=Box(np.maximum(start - radius, 0.0).ravel(), (start + radius).ravel()),
         options={"maxiter": 200, "maxfun": 400, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-9},
     )
-    return solution.x.reshape(start.shape), max(0.0, -float(solution.fun) * unit)
+    return solution.x.reshape(start.shape) * price, max(0.0, -float(solution.fun) * unit) * price
 
 
 def prices_of(

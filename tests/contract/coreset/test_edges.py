@@ -52,6 +52,7 @@ def assert_true(found: ClusteringRun, *names: str) -> None:
     cost = reference.cost_of(found.in_units(rows), rows["cluster"].to_numpy(), found.centers)
     if found.settings["coreset.assignment"] == "exact":
         assert found.metrics["cost"] == pytest.approx(cost, rel=1e-9, abs=1e-9)
+        assert found.metrics["cost_unfair"] <= found.metrics["cost"]
     else:
         assert cost <= found.metrics["cost"] * (1 + 1e-9) + 1e-9
         assert found.metrics["cost"] <= found.metrics.get("cost_bound", np.inf) * (1 + 1e-9)

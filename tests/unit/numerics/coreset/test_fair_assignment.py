@@ -383,6 +383,15 @@ def test_prices_of_one_center_and_of_points_at_their_centers_are_found() -> None
         assert np.isfinite(prices_of(squared, weights, groups, bounds)).all()
 
 
+@pytest.mark.parametrize("unit", [1e-18, 1.0, 1e18])
+def test_prices_are_found_in_any_unit(unit: float) -> None:
+    """A column of 1e9 without a scale has squared distances of 1e18."""
+    x, weights, groups, centers = case(14, 60, 2, 4)
+    squared, bounds = unit * reference.squares(x, centers), Bounds.of(shares(weights, groups), 1.0)
+    bound = price_points(squared, weights, groups, prices_of(squared, weights, groups, bounds), 0.0).exact
+    assert bound >= 0.995 * fair_assignment(squared, weights, groups, bounds, whole=False).cost
+
+
 def test_nothing_priced_is_nothing() -> None:
     none = price_points(np.zeros((0, 3)), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((2, 3)), 0.1)
     assert isinstance(none, PriceResponse)
