@@ -223,8 +223,9 @@ class Residuals(Payload, summed=True):
 
     The center sees no residual, only their numbers by approximate size, without sign and row. A count of 1 in a far bin
     reveals an outlier, and the size of its residual to an eighth. WITH CRAFTED HYPERPARAMETERS a residual is the row's
-    output, and the counts are of the outputs by their distance from the origin of the units. So a site answers once in
-    a run, with the hyperparameters that it also predicts with.
+    output, and the counts are of the outputs by their distance from the origin of the units. So a real site whose rows
+    do not predict each other counts five neighboring sizes as their mean. It answers once in a run, with the
+    hyperparameters that it also predicts with.
 
     Attributes
     ----------
