@@ -25,11 +25,13 @@ from scenarios.bc3e import DISTRIBUTIONS
 from scenarios.registry import ScenarioError
 
 _SITES = 3
+_COLUMN = {"bc3e.distribution": "column", "bc3e.allow-single-model": True}
 _RULES: Mapping[str, Mapping[str, Any]] = {
     "bound": {"bc3e.stop": "bound"},
     "labels": {"bc3e.stop": "labels"},
     "both": {"bc3e.stop": "both"},
-    "both, column": {"bc3e.stop": "both", "bc3e.distribution": "column", "bc3e.allow-single-model": True},
+    "labels, column": {"bc3e.stop": "labels", **_COLUMN},
+    "both, column": {"bc3e.stop": "both", **_COLUMN},
 }
 """By name: settings of a run."""
 

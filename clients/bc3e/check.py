@@ -104,7 +104,7 @@ def _model_lines(kind: str, values: str, models: Mapping[str, Labels]) -> list[s
 
 
 def _copies(models: Mapping[str, Labels]) -> dict[str, str]:
-    """Return in words of which earlier classifier one is a copy, or nearly so, by name.
+    """Return, by name of a classifier that is a copy or nearly one, a phrase that names the earlier classifier.
 
     Near copies disagree in less than a quarter of the rows in which either disagrees with a third classifier.
     """
@@ -151,7 +151,7 @@ def _role_lines(ensemble: Ensemble, table: Table | None, config: Mapping[str, ob
 
 
 def _base(column: str) -> str:
-    """Return the model of a column of probabilities, and of any other column its own name."""
+    """Return the name of a column's model: that of a column of probabilities without the class."""
     soft = SOFT_COLUMN.fullmatch(column)
     return soft[1] if soft else column
 

@@ -24,7 +24,7 @@ FEWEST_PRIVATE = 2
 
 
 def refuse_sharing(site: Site) -> None:
-    """Refuse to share instances without consent, since their votes leave the site: of a single model, labels.
+    """Refuse to share instances without consent: their votes would leave the site; of a single model these are labels.
 
     Only the fusion center knows which instances other sites hold too. A real site consents in its node configuration. A
     simulated site always consents, but to labels of a single model only by the run's key.

@@ -74,7 +74,7 @@ def _joint_squares(
     centers: Float64[np.ndarray, "k d"],
     ask: Compare,
 ) -> Float64[np.ndarray, "n"]:
-    """Return each row's squared distance from its joint center without it: ``(n / (n - 1))^2`` times that with it.
+    """Return each row's squared distance from its joint center, computed without the row: a factor ``(n / (n - 1))^2``.
 
     Rows go where their points go; all rows of a divided point are divided in its shares. So invented centers and masses
     reveal nothing of a single row. Without shares of points, each row goes to its cheapest center.

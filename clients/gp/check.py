@@ -51,18 +51,29 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
 
 def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> list[str]:
     """Describe what is used of the site's table and its rows, and what leaves the site."""
-    target, d = setting(config, "target"), len(rows.features)
-    least = own_number(config, "min-rows", Consents.min_rows)
-    queries = own_number(config, "max-queries", Consents.max_queries)
-    lone = own_number(config, "max-lone-queries", lone_queries(rows.n))
-    settings = Settings.of(config)
-    most, nearest = settings.max_expert_rows, _nearest(rows.n, settings)
-    experts = 1 if nearest else -(-rows.n // most)
-    unused = [name for name in table.columns if name not in {*rows.features, target}]
     lines = [
         f"{table.source}: {rows.n} rows",
         "",
         "What would be used",
+        *_used_lines(rows, table, config),
+        "",
+        "What would leave this site",
+        *_leaving_lines(rows, config),
+        "",
+        "What never leaves this site",
+        *[f"  {what}" for key, what in _REFUSALS.items() if not _consents(config, key)],
+        f"  columns not used{'' if _consents(config, 'allow-rows') else '; rows as they are'}",
+    ]
+    warnings = _warnings(rows, table, config)
+    return [*lines, *(["", "Worth a look", *warnings] if warnings else [])]
+
+
+def _used_lines(rows: Measurements, table: Table, config: Mapping[str, object]) -> list[str]:
+    """Return lines on output, inputs, columns that are not used, persons, and experts."""
+    target, settings = setting(config, "target"), Settings.of(config)
+    nearest = _nearest(rows.n, settings)
+    unused = [name for name in table.columns if name not in {*rows.features, target}]
+    return [
         *(
             [f"  {line}" for line in target_lines(table, config, Settings.tasks)]
             if rows.classes
@@ -75,9 +86,16 @@ def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> 
         f"  experts: 1, which predicts a point from its {nearest} nearest rows; of"
         f" {math.prod(learning_rows(rows.n))} rows in the search for hyperparameters"
         if nearest
-        else f"  experts: {experts}, of {most} rows at most",
-        "",
-        "What would leave this site",
+        else f"  experts: {_experts(rows.n, settings)}, of {settings.max_expert_rows} rows at most",
+    ]
+
+
+def _leaving_lines(rows: Measurements, config: Mapping[str, object]) -> list[str]:
+    """Return lines on what leaves the site."""
+    settings, d = Settings.of(config), len(rows.features)
+    queries = own_number(config, "max-queries", Consents.max_queries)
+    lone = own_number(config, "max-lone-queries", lone_queries(rows.n))
+    return [
         f"  once: the names of the {d} inputs; for each expert the number of its rows, mean and covariance of the",
         "    inputs, mean and variance of the outputs; what you consent to; and the hyperparameters that fit a part of",
         "    your rows best, with a measure of their precision",
@@ -101,13 +119,7 @@ def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> 
             else []
         ),
         *[f"  {what}" for key, what in _CONSENTS.items() if _consents(config, key)],
-        "",
-        "What never leaves this site",
-        *[f"  {what}" for key, what in _REFUSALS.items() if not _consents(config, key)],
-        f"  columns not used{'' if _consents(config, 'allow-rows') else '; rows as they are'}",
     ]
-    warnings = _warnings(rows, table, target, least, experts)
-    return [*lines, *(["", "Worth a look", *warnings] if warnings else [])]
 
 
 def _nearest(n: int, settings: Settings) -> int:
@@ -115,8 +127,14 @@ def _nearest(n: int, settings: Settings) -> int:
     return settings.nearest if n > settings.max_expert_rows else 0
 
 
+def _experts(n: int, settings: Settings) -> int:
+    """Return the number of experts at a site of n rows."""
+    return 1 if _nearest(n, settings) else -(-n // settings.max_expert_rows)
+
+
 def _answers(rows: Measurements, config: Mapping[str, object]) -> dict[str, list[Work]]:
     """Return the work on the site's heaviest answers: the split into experts, and the likelihoods."""
+    from numerics.gp.kernel_names import kernels_of
     from numerics.gp.kernel_registry import kernel_of
     from numerics.gp.likelihood import evaluate, start_theta
     from numerics.gp.split import split
@@ -126,13 +144,13 @@ def _answers(rows: Measurements, config: Mapping[str, object]) -> dict[str, list
     spread = rows.x.std(axis=0)
     x = (rows.x - rows.x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     y = (rows.y - rows.y.mean()) / (rows.y.std() or 1.0)
-    kernel = kernel_of(settings.kernel, x.shape[1])
+    kernel = kernel_of(kernels_of(settings.kernel)[-1], x.shape[1])
 
     def count_evaluations(n: int) -> tuple[int, float]:
         if _nearest(n, settings):
             parts, size = learning_rows(n)
             return size, float(parts * settings.candidates)
-        experts = -(-n // settings.max_expert_rows)
+        experts = _experts(n, settings)
         return -(-n // experts), float(experts * settings.candidates)
 
     def evaluate_first(m: int) -> object:
@@ -150,7 +168,9 @@ def _answers(rows: Measurements, config: Mapping[str, object]) -> dict[str, list
     return answers
 
 
-def _warnings(rows: Measurements, table: Table, target: str, least: int, experts: int) -> list[str]:
+def _warnings(rows: Measurements, table: Table, config: Mapping[str, object]) -> list[str]:
+    target, least = setting(config, "target"), own_number(config, "min-rows", Consents.min_rows)
+    experts = _experts(rows.n, Settings.of(config))
     named = [*zip(rows.features, rows.x.T, strict=True), (target, rows.y)]
     lines = [f"  {name}: every row has the same value" for name, values in named if np.ptp(values) == 0]
     lines += _rare_lines(rows, FEWEST_ROWS)

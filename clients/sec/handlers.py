@@ -43,7 +43,7 @@ _COMBINATIONS = {"alone", "cluster", "all", "oracle", "personal"}
 
 @answers(Select)
 def select_model(ask: Select, site: Site) -> FittedModel:
-    """Step 1: choose the candidate that predicts rows best that it was not fitted to; fit it to all rows."""
+    """Step 1: choose the candidate with the best predictions of rows that it was not fitted to; fit it to all rows."""
     commit_to(site, ask)
     everything, held_out = rows_and_held_out(site, ask.standardize)
     rows = everything.with_test(held_out)

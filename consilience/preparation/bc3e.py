@@ -30,6 +30,7 @@ from common.files import encode_text
 from common.settings import ConfigError, setting
 from common.value_ranges import at_least
 from numerics.shared.regressors import quiet_fit
+from protocols.coreset.settings import Consents
 from protocols.settings import SiteSettings
 
 CLASSIFIERS = ("bayes", "discriminant", "logistic", "neighbors", "tree")
@@ -141,8 +142,8 @@ def prepare(tables: Mapping[str, Table], options: Options, folder: Path) -> list
     for file in map(Path, files):
         (site,) = sites
         labels[site][f"cluster_{file.stem}"] = _read_clusters(file, sites[site].table, options.id)
-    for multiple in () if files else multiples:
-        size = k * multiple
+    fitting, left_out = _sizes([] if files else [k * multiple for multiple in multiples], sites)
+    for size in fitting:
         for site, column in _cluster(sites, features, size, options.seed).items():
             labels[site][f"cluster_{size}"] = column
     folder.mkdir(parents=True, exist_ok=True)
@@ -151,7 +152,9 @@ def prepare(tables: Mapping[str, Table], options: Options, folder: Path) -> list
         columns = {**{name: each.table.column(name) for name in own_columns}, **labels[site]}
         unlabeled = {name: np.asarray(values)[each.y < 0] for name, values in columns.items()}
         (folder / f"{site}.csv").write_bytes(encode_text(csv_text(unlabeled)))
-    lines.append(f"clusterings of {sum(len(each.y) for each in sites.values())} rows: {len(files or multiples)}")
+    lines.append(
+        f"clusterings of {sum(len(each.y) for each in sites.values())} rows: {len(files or fitting)}{left_out}"
+    )
     sets = "".join(f" --set {key}={value}" for key, value in (("id", options.id), ("truth", options.truth)) if value)
     return [*lines, f"next: consilience run --protocol bc3e --data {folder}{sets}"]
 
@@ -246,7 +249,7 @@ def _classify(
         if options.models:
             known &= np.bincount(own.y + 1)[own.y + 1] >= _FEWEST
         classes = np.unique(own.y[known])
-        if len(classes) < 2 or known.sum() < 3:
+        if len(classes) < 2 or known.sum() <= len(classes):
             lines.append(f"{teacher}: {known.sum()} labeled rows of {len(classes)} classes, too few for a classifier")
             continue
         lines.append(f"{teacher}: {len(names)} classifiers from {known.sum()} labeled rows of {len(classes)} classes")
@@ -262,8 +265,10 @@ def _classify(
         for site, rows in sites.items():
             labels[site] = {f"class_{name}": _label(table, rows.x) for name, table in exchanged.items()}
     if not any(labels.values()):
-        least = f"{_FEWEST} labeled rows of each" if options.models else "three labeled rows"
-        raise DataError(f"no site has {least} of two classes, so that no classifier can be fitted", "too-few-rows")
+        least = f"{_FEWEST} labeled rows of each of two classes"
+        if not options.models:
+            least = "labeled rows of two classes, and more of them than classes"
+        raise DataError(f"no site has {least}, so that no classifier can be fitted", "too-few-rows")
     return lines, labels
 
 
@@ -307,6 +312,15 @@ def _label(table: pd.DataFrame, x: Float64[np.ndarray, "n p"]) -> Int64[np.ndarr
 
 
 # -- clusterings ------------------------------------------------------------------------------------------------------
+
+
+def _sizes(sizes: Sequence[int], sites: Mapping[str, _Site]) -> tuple[list[int], str]:
+    """Return the numbers of clusters for which there are rows enough, and in words which are left out."""
+    rows = [len(each.y) for each in sites.values()]
+    most = sum(rows) // Consents.min_weight if max(rows) >= Consents.min_weight else 0
+    large = [str(size) for size in sizes if size > most]
+    left_out = f"; not of {' and '.join(large)} clusters, which take {Consents.min_weight} rows each" if large else ""
+    return [size for size in sizes if size <= most], left_out
 
 
 def _cluster(

@@ -54,7 +54,7 @@ def gated_weights(
     shrinkage : float
         nu, by which the coefficients are multiplied.
     ridge : float
-        As of `numerics.residual.linear.combine`; `RIDGE` at least.
+        As in `numerics.residual.linear.combine`; `RIDGE` at least.
 
     Examples
     --------
@@ -66,16 +66,15 @@ def gated_weights(
     array([1., 0.])
     """
     residual = loss.residual(sums)
-    passed = np.flatnonzero(
-        is_notable(loss.gains(steps, residual, sums, shrinkage), gate_of(loss.rows_that_judge(sums)))
-    )
+    gains = loss.gains(steps, residual, sums, shrinkage)
+    passed = np.flatnonzero(is_notable(gains, gate_of(loss.split.n_validation)))
     weights = np.zeros(steps.shape[:2])
     if len(passed):
         weights[passed] = shrinkage * loss.combined(steps[passed], residual, sums, max(ridge, RIDGE))
     return weights
 
 
-def gate_of(n_rows: float) -> float:
+def gate_of(n_rows: int) -> float:
     """Return the number of standard errors that a gain on `n_rows` rows must exceed."""
     return GATE * min(1.0, n_rows / GATE_ROWS)
 
@@ -106,8 +105,9 @@ def finish(
     """Boost trees on the steps, if that lowers the error on the validation rows by enough to pass the gate.
 
     For amounts, the trees fit the residual of the sum of the steps. For classes, they fit the classes, with the sums of
-    the steps as further columns. Trees are fitted to the training rows, and validation rows choose their number
-    (`choose_boosting`); if they help, they are fitted again to both.
+    the steps as further columns, and must pass the whole gate: with few rows they are too sure. Trees are fitted to the
+    training rows, and validation rows choose their number (`choose_boosting`); if they help, they are fitted again to
+    both.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def finish(
     validation = split.slices[1]
     sums = combination.sums(parts)
     additive = loss.prediction(sums)
-    before = Finish(combination, loss.errors(loss.left(additive)), additive[validation])
+    before = Finish(combination, loss.errors(additive), additive[validation])
     if not len(parts):
         return before
     n_learn, columns = split.n_fit + split.n_validation, combination.columns(parts)
@@ -152,11 +152,10 @@ def finish(
     )
     judged = chosen.judged if combination.classes else additive[validation] + chosen.judged
     gain = loss.judged_losses(additive[validation]) - loss.judged_losses(judged)
-    if not is_notable(gain, gate_of(split.n_validation)):
+    if not is_notable(gain, GATE if combination.classes else gate_of(split.n_validation)):
         return before
-    error = loss.error_of(loss.left(judged, validation), validation)
     scores = combination.classes and replace(combination.classes, places=tuple(chosen.places.tolist()), n_rows=n_learn)
     finished = replace(combination, model=chosen.model, classes=scores)
-    errors = loss.errors(loss.left(finished.predict_columns(parts)))
-    errors[1] = error
+    errors = loss.errors(finished.predict_columns(parts))
+    errors[1] = loss.judged_error(judged)
     return Finish(finished, errors, judged)

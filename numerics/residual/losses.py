@@ -17,7 +17,7 @@ from numerics.residual.linear import combine
 from numerics.residual.rules import Rules
 from numerics.residual.split import Split
 from numerics.shared.classes import align_probabilities, balancing_weights, one_hot, probabilities_of_scores
-from numerics.shared.classification import log_losses_of
+from numerics.shared.classification import log_losses_of, smoothed_log_losses
 
 _LEAST_SPREAD = 1e-6
 """Least variance of a class in a row; below it, rounding errors would dominate."""
@@ -61,13 +61,9 @@ class SquaredError:
         """Return the loss of each row."""
         return np.asarray(np.square(left))
 
-    def errors(self, left: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "3"]:
+    def errors(self, predicted: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "3"]:
         """Return mean losses by kind of row; NaN for a kind without rows."""
-        return self.split.errors(left)
-
-    def error_of(self, left: Float64[np.ndarray, "m"], rows: slice) -> float:
-        """Return the mean loss of these rows."""
-        return float(np.square(left).mean())
+        return self.split.errors(self.left(predicted))
 
     def prediction(self, sums: Float64[np.ndarray, "1 n"]) -> Float64[np.ndarray, "n"]:
         """Return the predictions by sums of steps, less the mean."""
@@ -77,9 +73,9 @@ class SquaredError:
         """Return the losses of predictions of the validation rows."""
         return self.losses(self.left(predicted, self.split.slices[1]))
 
-    def rows_that_judge(self, sums: Float64[np.ndarray, "1 n"]) -> float:
-        """Return the number of validation rows."""
-        return float(self.split.n_validation)
+    def judged_error(self, predicted: Float64[np.ndarray, "m"]) -> float:
+        """Return the mean of `judged_losses`."""
+        return float(self.judged_losses(predicted).mean())
 
     def gains(
         self,
@@ -174,14 +170,18 @@ class LogLoss:
         """Return the log loss of each row."""
         return log_losses_of(left)
 
-    def errors(self, left: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "3"]:
-        """Return mean losses by kind of row, with the rows' weights; NaN for a kind without rows."""
-        kinds = self.split.slices
-        return np.array([self.error_of(left[rows], rows) if len(left[rows]) else np.nan for rows in kinds])
+    def errors(self, predicted: Float64[np.ndarray, "n k"]) -> Float64[np.ndarray, "3"]:
+        """Return mean losses by kind of row, with the rows' weights, of validation rows those that judge.
 
-    def error_of(self, left: Float64[np.ndarray, "m"], rows: slice) -> float:
-        """Return the mean loss of these rows, with their weights."""
-        return float(np.average(self.losses(left), weights=self.weights[rows]))
+        NaN for a kind without rows.
+        """
+        losses, (training, validation, test) = self.losses(self.left(predicted)), self.split.slices
+        losses[validation] = smoothed_log_losses(predicted[validation], self.y[validation])
+        return np.array([self._mean(losses, rows) for rows in (training, validation, test)])
+
+    def _mean(self, losses: Float64[np.ndarray, "n"], rows: slice) -> float:
+        weights = self.weights[rows]
+        return float(np.average(losses[rows], weights=weights)) if len(weights) else np.nan
 
     def _spread(self, sums: Float64[np.ndarray, "c n"]) -> Float64[np.ndarray, "c n"]:
         """Return the second derivative of the loss by each score, times the weight."""
@@ -202,14 +202,17 @@ class LogLoss:
         return np.asarray(np.divide(slopes, powers, where=powers > 0, out=none))
 
     def judged_losses(self, predicted: Float64[np.ndarray, "m k"]) -> Float64[np.ndarray, "m"]:
-        """Return the losses of predictions of the validation rows, times their weights."""
-        rows = self.split.slices[1]
-        return np.asarray(self.losses(self.left(predicted, rows)) * self.weights[rows])
+        """Return the losses of predictions of the validation rows, times their weights; labels are smoothed.
 
-    def rows_that_judge(self, sums: Float64[np.ndarray, "c n"]) -> float:
-        """Return the effective number of validation rows: 0 for a row of certain class, 1 for uniform probabilities."""
-        p, k = self.prediction(sums)[self.split.slices[1]], self.n_classes
-        return float(k / (k - 1) * (1 - np.square(p).sum(axis=1)).sum())
+        Rows that are all right say little of how sure a prediction may be: by their plain log loss it would get surer
+        and surer.
+        """
+        rows = self.split.slices[1]
+        return np.asarray(smoothed_log_losses(predicted, self.y[rows]) * self.weights[rows])
+
+    def judged_error(self, predicted: Float64[np.ndarray, "m k"]) -> float:
+        """Return the mean of `judged_losses`, with the rows' weights."""
+        return float(self.judged_losses(predicted).sum() / self.weights[self.split.slices[1]].sum())
 
     def gains(
         self,

@@ -66,6 +66,24 @@ def log_losses_of(right: Float64[np.ndarray, "*rows"]) -> Float64[np.ndarray, "*
     return np.asarray(-np.log(np.clip(right, SMALLEST_PROBABILITY, 1.0)))
 
 
+def smoothed_log_losses(
+    probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n"]
+) -> Float64[np.ndarray, "n"]:
+    """Compute log losses of smoothed labels: a row has its class by n parts in n + 1, and any class by the other one.
+
+    One imaginary row counts for all classes alike (Perks 1947), as in `numerics.shared.classes.align_probabilities`. So
+    a few rows that are all right do not ask for probabilities of 1 (Szegedy et al. 2016, section 7).
+
+    Examples
+    --------
+    >>> surer = np.array([[0.9, 0.1], [0.999, 0.001]])
+    >>> log_losses(surer, np.array([0, 0])).round(3), smoothed_log_losses(surer, np.array([0, 0])).round(3)
+    (array([0.105, 0.001]), array([0.472, 1.152]))
+    """
+    logs, n = -np.log(np.clip(probabilities, SMALLEST_PROBABILITY, 1.0)), len(y)
+    return np.asarray((n * logs[np.arange(n), y] + logs.mean(axis=1)) / (n + 1))
+
+
 def brier_losses(probabilities: Float64[np.ndarray, "n k"], y: Int64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
     """Compute the squared distance of each row's probabilities from its class; with two classes, half of it.
 

@@ -50,7 +50,7 @@ class Boosted:
         self.learned: LearningResult | None = None
 
     def _errors(self) -> Float64[np.ndarray, "3"]:
-        return self.loss.errors(self.loss.left(self.loss.prediction(self.sums.sum(axis=0))))
+        return self.loss.errors(self.loss.prediction(self.sums.sum(axis=0)))
 
     @property
     def fitting(self) -> tuple[str, ...]:
@@ -152,8 +152,8 @@ class Boosted:
             curve, power = np.vstack([curve, chosen.errors]), np.vstack([power, power[-1:]])
             # Bins have no sum of steps: their power is that of the prediction's change without them.
             for j in [self.names.index(name) for name in self.binned]:
-                loss = (self.predictions[0] - self.predictions[1 + j])[: self.split.n_fit]
-                power[-1, j] = loss.var(axis=0).sum()
+                change = (self.predictions[0] - self.predictions[1 + j])[: self.split.n_fit]
+                power[-1, j] = change.var(axis=0).sum()
         seen = np.array([combination.uses(name) for name in self.names])
         epsilons = [self.binned[name].epsilon if name in self.binned else 0.0 for name in self.names]
         return LearningResult(
@@ -190,7 +190,7 @@ class Boosted:
         loss, (_, validation, test) = self.loss, self.split.slices
         left = loss.left(predictions)
         losses = loss.losses(left)
-        errors = np.array([loss.errors(each) for each in left[1:]]).reshape(len(left) - 1, 3)
+        errors = np.array([loss.errors(each) for each in predictions[1:]]).reshape(len(left) - 1, 3)
         of_rows = {"without": Without(errors, harm_of(losses[0], losses[1:], self.split)), "left": left[0, test]}
         if not isinstance(loss, LogLoss):
             return of_rows
@@ -206,11 +206,12 @@ class Boosted:
         alone : Mapping[str, PredictionsAlone]
             Predictions of the agents by their own columns alone.
         """
-        result, loss, (training, validation, _) = self.result(), self.loss, self.split.slices
+        result, loss, training = self.result(), self.loss, self.split.slices[0]
         n_validation = self.split.n_validation
         own = {name: (self._own(each.fitted), self._own(each.held)) for name, each in alone.items()}
 
         best = min(own, key=lambda name: loss.judged_losses(own[name][1][:n_validation]).mean())
+        is_best = np.array([name == best for name in self.names])
         fitted, held = own[best]
         share = best_share(
             lambda share: loss.judged_losses((1 - share) * self.judged + share * held[:n_validation]),
@@ -225,18 +226,17 @@ class Boosted:
         beside = np.array([nothing if each == best else predicted for each in ("", *self.names)])
         predictions = (1 - share) * self.predictions + share * beside
         judged = (1 - share) * self.judged + share * held[:n_validation]
-        errors = loss.errors(loss.left(predictions[0]))
-        errors[1] = loss.error_of(loss.left(judged, validation), validation)
-        j = self.names.index(best)
+        errors = loss.errors(predictions[0])
+        errors[1] = loss.judged_error(judged)
         power = (1 - share) ** 2 * result.power[-1:]
-        power[0, j] += share**2 * predicted[training].var(axis=0).sum()
+        power[0, is_best] += share**2 * predicted[training].var(axis=0).sum()
         self.learned = replace(
             result,
-            beta=np.where(np.arange(len(self.names)) == j, 1.0, result.beta if share < 1 else 0.0),
+            beta=np.where(is_best, 1.0, result.beta if share < 1 else 0.0),
             iteration=len(result.curve),
             curve=np.vstack([result.curve, errors]),
             power=np.vstack([result.power, power]),
-            seen=(result.seen & (share < 1)) | (np.arange(len(self.names)) == j),
+            seen=(result.seen & (share < 1)) | is_best,
             own_site=best,
             own_share=share,
             **self._by_predictions(predictions, judged),

@@ -181,7 +181,7 @@ REPORT = ProtocolReport(
             }
         ),
         "train_log_loss": lower("log loss on the training rows"),
-        "validation_log_loss": lower("log loss on the validation rows, which decide when to stop"),
+        "validation_log_loss": lower("log loss on the validation rows and an imaginary one, which decide when to stop"),
         "n_classes": Meaning("classes of the outcome"),
         "threshold": Meaning("probability of the second class from which on to predict it, for the best mean recall"),
         "iterations": Meaning("iterations of the result"),

@@ -56,7 +56,7 @@ def metrics_of(outcome: CoresetOutcome) -> dict[str, float]:
 
 
 def _balance(outcome: CoresetOutcome) -> float:
-    """Return the largest alpha by which the clusters are fair to all that has bounds."""
+    """Return the largest alpha by which the clusters are fair to every group that has bounds."""
     pool = outcome.pool
     members = outcome.fairness.bounded(pool.groups)[1]
     shares = members @ pool.totals / pool.totals.sum()

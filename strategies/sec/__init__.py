@@ -316,7 +316,7 @@ def from_config(config: Mapping[str, Any], **common: Any) -> SEC:
 
 
 def _asked_for_rows(learners: Learners, labels: Int64[np.ndarray, "L"], *, everybody: bool) -> list[str]:
-    """Return the learners to ask for rows: those in a cluster of two or more; or `everybody` who lends models.
+    """Return the learners to ask for rows: those in a cluster of two or more, or with `everybody` all that lend models.
 
     A scenario with true clusters asks everybody, since the true clusters and all learners together predict, too.
     """

@@ -35,6 +35,21 @@ def test_every_site_gets_a_file_that_a_run_takes(tmp_path: Path, capsys: pytest.
     assert run.metrics["accuracy"] > 0.85
 
 
+def test_few_rows_get_fewer_classifiers_and_clusterings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A discriminant needs more rows than classes, a cluster five rows."""
+    frames = raw_rows({"a": 40, "b": 4})
+    frames["b"]["kind"] = [0.0, 1.0, 2.0, np.nan]
+    cs.prepare(cs.BC3E(), frames, tmp_path, target="kind", features="x*", clusters="1 4")
+    printed = capsys.readouterr().out
+    assert "b: 3 labeled rows of 3 classes, too few for a classifier" in printed
+    assert "clusterings of 44 rows: 1; not of 12 clusters, which take 5 rows each" in printed
+    table = pd.read_csv(tmp_path / "b.csv")
+    assert len(table) == 1
+    assert "cluster_3" in table
+    with pytest.raises(DataError, match="more of them than classes"):
+        cs.prepare(cs.BC3E(), {"b": frames["b"]}, tmp_path, target="kind", features="x*")
+
+
 def test_classes_that_are_text_are_numbered_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frames = raw_rows({"a": 60, "b": 50})
     classes = ["<= calm", "mild", "wild"]

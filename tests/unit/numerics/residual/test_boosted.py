@@ -11,6 +11,7 @@ from numerics.residual.boosted import gated_weights as weights_of_scores
 from numerics.residual.losses import LogLoss, SquaredError
 from numerics.residual.rules import Rules
 from numerics.residual.split import Split
+from numerics.shared.classification import log_losses
 
 SPLIT = Split(200, 100, 100)
 
@@ -45,11 +46,18 @@ def test_few_validation_rows_ask_for_less(n_validation: int, passes: bool) -> No
     assert bool(weights[0] > 0) == passes
 
 
-def test_rows_of_a_sure_class_do_not_judge() -> None:
-    y = np.resize([0.0, 1.0], SPLIT.n)
-    loss = LogLoss.of(y, SPLIT, Rules(algorithm="boosted", n_classes=2))
-    assert loss.rows_that_judge(np.zeros((1, SPLIT.n))) == pytest.approx(SPLIT.n_validation)
-    assert loss.rows_that_judge(50.0 * (2 * y - 1)[None]) == pytest.approx(0.0, abs=1e-6)
+@pytest.mark.parametrize("k", [2, 3])
+def test_rows_that_are_all_right_do_not_ask_to_be_sure(k: int) -> None:
+    """Of m of them, the best probability of the class is that with one imaginary row for all classes alike."""
+    y, m = np.resize(np.arange(float(k)), SPLIT.n), SPLIT.n_validation
+    loss = LogLoss.of(y, SPLIT, Rules(algorithm="boosted", n_classes=k))
+    right = np.eye(k)[y.astype(int)]
+    by_share = {share: (1 - share) * right + share / k for share in np.linspace(0, 3, 31) / (m + 1)}
+    errors = {share: loss.errors(predicted)[1] for share, predicted in by_share.items()}
+    assert min(errors, key=lambda each: errors[each]) == pytest.approx(1 / (m + 1))
+    for share, predicted in by_share.items():
+        assert loss.judged_error(predicted[SPLIT.slices[1]]) == pytest.approx(errors[share])
+        assert loss.errors(predicted)[2] == pytest.approx(log_losses(predicted, loss.y)[SPLIT.slices[2]].mean())
 
 
 @pytest.mark.parametrize("copies", [1, 2, 3])
