@@ -66,15 +66,16 @@ def gated_weights(
     array([1., 0.])
     """
     residual = loss.residual(sums)
-    gains = loss.gains(steps, residual, sums, shrinkage)
-    passed = np.flatnonzero(is_notable(gains, gate_of(loss.split.n_validation)))
+    passed = np.flatnonzero(
+        is_notable(loss.gains(steps, residual, sums, shrinkage), gate_of(loss.rows_that_judge(sums)))
+    )
     weights = np.zeros(steps.shape[:2])
     if len(passed):
         weights[passed] = shrinkage * loss.combined(steps[passed], residual, sums, max(ridge, RIDGE))
     return weights
 
 
-def gate_of(n_rows: int) -> float:
+def gate_of(n_rows: float) -> float:
     """Return the number of standard errors that a gain on `n_rows` rows must exceed."""
     return GATE * min(1.0, n_rows / GATE_ROWS)
 
