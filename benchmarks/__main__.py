@@ -1,4 +1,4 @@
-"""Protocols beside their alternatives, and growth of cost: ``python -m benchmarks`` writes docs/benchmarks.md."""
+"""Comparisons of protocols with others, and growth of cost: ``python -m benchmarks`` writes docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _whole(options: Any) -> bool:
-    """Whether everything is measured."""
+    """Return whether everything is measured."""
     return (options.only, options.parts, options.quick) == (list(PROTOCOLS), list(PARTS), False)
 
 
 def _command(options: Any) -> str:
-    """Return the command that makes the same page again."""
+    """Return the command that makes the same page."""
     if _whole(options) and (options.limit, options.budget) == (LIMIT, 0.0):
         return "make bench"
     choices = {"only": (options.only, PROTOCOLS), "parts": (options.parts, PARTS)}
@@ -75,7 +75,7 @@ def _command(options: Any) -> str:
 
 
 def _listed(known: Sequence[str]) -> Any:
-    """Return a parser of known words with commas between them; its result has the order of the known words."""
+    """Return a parser of known words separated by commas, which returns them in the order of `known`."""
 
     def words(text: str) -> list[str]:
         typed = text.replace(",", " ").split()

@@ -1,9 +1,9 @@
-"""Several answers an expert beside one: ``python -m benchmarks.answers``.
+"""Accuracy of gp when each expert gives one answer or several: ``python -m benchmarks.answers``.
 
-Drawn worlds and real ones, split among M experts by k-means or at random; experts, gate and hyperparameters as in
-`benchmarks.expert_worlds`, half of the experts a point. The data are those of the scenarios, in the directory
-`CONSILIENCE_DATA`; a world without its data is left out. With ``--gap`` it measures instead, where all experts answer,
-what the distance to one process of all rows is made of.
+The rows of synthetic and real data are split among M experts by k-means or at random. Experts, gate and hyperparameters
+are those of `benchmarks.expert_worlds`; half of the experts answer for each point. The data are those of the scenarios,
+in the directory `CONSILIENCE_DATA`; a world without its data is left out. With ``--gap`` all experts answer, and the
+table shows step by step what makes them differ from one process of all rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from benchmarks.expert_worlds import World, chosen_by_gate, predictions_of, theta_of, world_from, world_of
-from benchmarks.tables import table_head, table_row
+from benchmarks.tables import standard_error, table_head, table_row
 from numerics.gp.aggregation import ExpertPredictions, aggregate
 from numerics.gp.covariances import covariances
 from numerics.gp.expert import Expert
@@ -27,6 +27,7 @@ from numerics.gp.radial_kernels import SquaredExponential
 from scenarios.gp.common import PooledRows
 from scenarios.gp.sites import parts_of
 from scenarios.gp.synthetic import curve
+from scenarios.synthetic import friedman1
 
 ANSWERS, DRAWS = (1, 3, 5, 9), 5
 _TEST_ROWS = 500
@@ -34,7 +35,7 @@ _Surface = Callable[[Float64[np.ndarray, "n d"]], Float64[np.ndarray, "n"]]
 
 
 class TestFunction(NamedTuple):
-    """A function of d inputs to draw rows of, and the deviation of the noise."""
+    """A function of d inputs, the standard deviation of the noise, and the number of training rows."""
 
     d: int
     surface: _Surface
@@ -46,17 +47,10 @@ def _map(x: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n"]:
     return np.asarray(np.sin(7 * x[:, 0]) * np.cos(6 * x[:, 1]) + x[:, 0])
 
 
-def _friedman(x: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n"]:
-    """Compute the first function of Friedman (1991), over 5."""
-    return np.asarray(
-        (10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4]) / 5
-    )
-
-
 DRAWN = {
     "curve": TestFunction(1, lambda x: curve(x[:, 0]), 0.2, 1000),
     "map": TestFunction(2, _map, 0.1, 1000),
-    "Friedman 1": TestFunction(5, _friedman, 0.2, 1000),
+    "Friedman 1": TestFunction(5, lambda x: friedman1(x) / 5, 0.2, 1000),
 }
 WORLDS: Sequence[tuple[str, int, int, str]] = (
     *(("curve", M, 0, split) for M, split in ((5, "kmeans"), (20, "kmeans"), (50, "kmeans"), (10, "random"))),
@@ -68,11 +62,11 @@ WORLDS: Sequence[tuple[str, int, int, str]] = (
     *(("synthetic", M, K, "kmeans") for M, K in ((10, 0), (20, 3))),
     ("concrete", 10, 3, "kmeans"),
 )
-"""Worlds: data, number of experts M, experts of a point K (0: half of them), and how rows are dealt."""
+"""Each world: data, number of experts M, number K that answer for a point (0: half of them), and split of the rows."""
 
 
 def draw_world(drawn: TestFunction, M: int, split: str, seed: int) -> World:
-    """Draw rows of a function on the unit cube, and deal them to M experts."""
+    """Draw rows of a function on the unit cube, and split them among M experts."""
     rng = np.random.default_rng([seed, drawn.d, M])
     x = rng.uniform(size=(drawn.rows + _TEST_ROWS, drawn.d))
     y = drawn.surface(x) + drawn.noise * rng.normal(size=len(x))
@@ -84,7 +78,7 @@ def draw_world(drawn: TestFunction, M: int, split: str, seed: int) -> World:
 
 
 def scores(world: World, seed: int, experts: int = 0) -> dict[int, tuple[float, float, float]]:
-    """Return SMSE, MSLL and bytes a point by the number of answers."""
+    """Return SMSE, MSLL and bytes per point, by the number of answers."""
     kernel = SquaredExponential(world.test[0].shape[1])
     theta = theta_of(kernel, world.experts, seed)
     K = experts or -(-len(world.experts) // 2)
@@ -110,15 +104,15 @@ GAP_WORLDS: Sequence[tuple[str, int, str, int]] = (
     ("Friedman 1", 10, "random", 0),
     ("pumadyn", 5, "random", 2000),
 )
-"""Worlds: data, number of experts, how rows are dealt, and most rows (0: all)."""
+"""Each world: data, number of experts, split of the rows, and the maximum number of rows (0: all)."""
 _GAP_ANSWERS = (9, 17, 33)
 
 
 def gap(world: World, seed: int) -> dict[str, tuple[float, float]]:
-    """Return SMSE and MSLL of all rows in one place and of experts who all answer, by what differs.
+    """Return SMSE and MSLL by variant, from one process of all rows to experts who all answer.
 
-    Hyperparameters are those of the experts' common search, or of one process of all rows; the experts' answers are
-    combined by exact covariances, or by so many answers each, exact or rounded as those of real sites.
+    Hyperparameters come from the experts' common search or from one process of all rows. Experts are combined by their
+    exact covariances, or by the covariances of several answers each, which are exact or rounded as at real sites.
     """
     kernel, M = SquaredExponential(world.test[0].shape[1]), len(world.experts)
     x, y = (np.concatenate(parts) for parts in zip(*world.experts, strict=True))
@@ -173,7 +167,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser: Any = argparse.ArgumentParser(prog="python -m benchmarks.answers", description=__doc__.partition("\n")[0])
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--only", nargs="+", default=())
-    parser.add_argument("--gap", action="store_true", help="what the distance to one process of all rows is made of")
+    parser.add_argument(
+        "--gap", action="store_true", help="compare variants between the experts and one process of all rows"
+    )
     options = parser.parse_args(arguments)
     if options.gap:
         _print_gap(options.draws, options.only)
@@ -198,11 +194,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _cell(values: Float64[np.ndarray, "draws"], ones: Float64[np.ndarray, "draws"], digits: int) -> str:
-    """Return the mean, and the standard error of the difference from one answer."""
+    """Return the mean, and the standard error of the difference to one answer."""
     differences, mean = values - ones, f"{values.mean():.{digits}f}"
     if len(values) < 2 or not differences.any() or not digits:
         return mean
-    return f"{mean} ± {differences.std(ddof=1) / np.sqrt(len(values)):.{digits}f}"
+    return f"{mean} ± {standard_error(differences):.{digits}f}"
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 PARTS_OF_AN_ASK = ("process", "flower", "ours", "shard", "rest")
-"""Timed parts: Python itself, the imports of ``flwr-clientapp``, the project's imports, the shard, the rest."""
+"""Timed parts: start of Python, imports of ``flwr-clientapp``, imports of the project, the shard, the rest."""
 
 
 class Watch:
-    """Wall and processor seconds by name; nested parts are not counted twice."""
+    """Wall and processor seconds by part; a part inside another one is not counted twice."""
 
     def __init__(self, started: float) -> None:
         self.seconds = {name: [0.0, 0.0] for name in PARTS_OF_AN_ASK}
@@ -74,13 +74,13 @@ def answer(recorded: Path, folder: str, started: float) -> None:
 
 
 def _peak() -> float:
-    """Return the peak of this process's memory in megabytes (Linux); `getrusage` would count its parent's, too."""
+    """Return the peak memory of this process in megabytes (Linux); `getrusage` would include its parent's."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1000
 
 
 def ask_guard(recorded: Path, socket: str, run_id: int, started: float) -> None:
-    """Have a recorded ask answered by a guard, as one of a run, and print the seconds of this process."""
+    """Pass a recorded ask of run `run_id` to a guard, and print the seconds of this process."""
     watch = Watch(started)
     _import_flower(watch)
     _, message, context = pickle.loads(recorded.read_bytes())

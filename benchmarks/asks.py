@@ -2,10 +2,10 @@
 
 Run it with ``python -m benchmarks.asks``. docs/measurements.md has the figures of one run. It has four parts:
 
-- ``asks``: every kind of ask of every protocol, answered by a fresh Python each time, and the seconds of its parts.
-  The asks are those of a run on the sites' own data, recorded in this process.
-- ``guard``: the same asks, all of a run in their order, by a messenger to the site's guard, which stays up.
-- ``rows``: a shard read by a fresh Python, from files of different numbers of rows.
+- ``asks``: every kind of ask of every protocol, each time answered by a new Python process, with the seconds of its
+  parts. The asks are recorded in this process from a run on the sites' own data.
+- ``guard``: all asks of a run in their order, passed by a new process to the site's guard, which keeps running.
+- ``rows``: a shard read by a new Python process, from files with different numbers of rows.
 - ``rounds``: whole runs between real SuperNodes on this machine.
 """
 
@@ -29,17 +29,18 @@ from typing import Any
 from benchmarks.ask_process import PARTS_OF_AN_ASK, answer, ask_guard, read
 
 CACHE = "shard-cache"
-"""The folder of a site's own directory that outlives an ask here; its memory and commitments do not."""
+"""The folder in a site's own directory that is kept between asks here; its memory and commitments are deleted."""
 _PARTS = ("asks", "guard", "rows", "rounds")
 PROTOCOLS = ("bc3e", "sec", "residual", "coreset", "gp")
 
 
 def fresh(*arguments: str) -> dict[str, Any]:
-    """Return the answer of a fresh Python whose libraries have one thread."""
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    """Return the answer of a new Python process whose libraries have one thread."""
+    from benchmarks.processes import SINGLE_THREAD  # not at the top: the new process imports as little as possible
+
     command = [sys.executable, "-m", "benchmarks.asks", "--started", repr(time.time()), *arguments]
     done = subprocess.run(
-        command, env={**os.environ, **threads}, capture_output=True, text=True, timeout=1200, check=False
+        command, env={**os.environ, **SINGLE_THREAD}, capture_output=True, text=True, timeout=1200, check=False
     )
     if done.returncode:
         raise RuntimeError(f"{' '.join(arguments)}: {done.stderr[-2000:]}")
@@ -53,7 +54,7 @@ def fresh(*arguments: str) -> dict[str, Any]:
 
 
 def write_sites(folder: Path, protocol: str, n: int, ending: str = "csv") -> list[dict[str, Any]]:
-    """Write a file of `n` rows for each of three sites, of large ones for the first; return their configurations."""
+    """Write `n` rows for the first of three sites, at most 100,000 for the others; return their configurations."""
     import numpy as np
     import pandas as pd
 
@@ -75,7 +76,7 @@ def write_sites(folder: Path, protocol: str, n: int, ending: str = "csv") -> lis
         elif protocol == "residual":
             frame = frame[list(("ab", "cd", "e")[place])]
             frame.insert(0, "customer", [f"c{i:07d}" for i in range(n)])
-            (folder / "secret").write_text("of no worth, but long enough to be one")
+            (folder / "secret").write_text("worthless, but long enough to be a key")
             keys = {"id": "customer", "align-key-file": str(folder / "secret")}
             if place == 0:
                 frame["y"] = y.round(6)
@@ -119,7 +120,7 @@ def run_settings(folder: Path, protocol: str) -> dict[str, Any]:
 
 
 def record(folder: Path, protocol: str, n: int, ending: str = "csv") -> list[tuple[str, Path]]:
-    """Record the asks of a run to its first site with their contexts; return their titles and files in order."""
+    """Record the asks that a run sends to its first site, with their contexts; return titles and files in order."""
     import consilience.local_engine.grid
     from protocols.wire.message import read_ask
     from server import app as server_app
@@ -156,7 +157,7 @@ def record(folder: Path, protocol: str, n: int, ending: str = "csv") -> list[tup
 
 
 def show_asks(protocols: Sequence[str], n: int, runs: int, ending: str) -> None:
-    """Print a line for each kind of ask: medians over processes."""
+    """Print a line for each kind of ask, with medians over the processes."""
     print(f"\nasks: {n} rows a site, medians of {runs} processes each; seconds of wall time (of processor)")
     print(f"{'ask':22}" + "".join(f"{name:>16}" for name in (*PARTS_OF_AN_ASK, "all")) + f"{'MB':>8}")
     for protocol in protocols:
@@ -173,14 +174,14 @@ def show_asks(protocols: Sequence[str], n: int, runs: int, ending: str) -> None:
 
 
 def _forget(own: Path) -> None:
-    """Delete what a site has written for itself, but its cache."""
+    """Delete everything in a site's own directory except its cache."""
     for left in own.iterdir() if own.exists() else ():
         if left.name != CACHE:
             shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 def show_guard(protocols: Sequence[str], n: int, runs: int) -> None:
-    """Print a line for each kind of ask, answered by a guard: medians over runs, the first of each kind in a run."""
+    """Print medians over runs for each kind of ask that a guard answers; of a kind, a run's first ask counts."""
     import psutil
 
     from common.settings import to_toml
@@ -229,7 +230,7 @@ def _line(
 
 
 def show_rows(protocols: Sequence[str], sizes: Sequence[int], runs: int) -> None:
-    """Print a line for each file: medians over processes; `rest` is the digest of the shard, which reads all of it."""
+    """Print a line for each file, with medians over processes; `rest` is the shard's digest, which reads all rows."""
     print(f"\nrows: medians of {runs} processes each; seconds of wall time (of processor)")
     print(f"{'shard':22}" + "".join(f"{name:>16}" for name in (*PARTS_OF_AN_ASK, "all")))
     for protocol in protocols:
@@ -247,7 +248,7 @@ def show_rows(protocols: Sequence[str], sizes: Sequence[int], runs: int) -> None
 
 
 def show_rounds(protocols: Sequence[str], n: int, runs: int, poll: float) -> None:
-    """Print a line for each run between real SuperNodes; processor seconds are those of the answering processes."""
+    """Print a line for each run between real SuperNodes, with the processor seconds of the processes that answer."""
     from server.results import load
     from tests.process import processes
 
@@ -283,7 +284,7 @@ def show_rounds(protocols: Sequence[str], n: int, runs: int, poll: float) -> Non
 
 
 def _starters(center: Any, processes: Any) -> list[int]:
-    """Return the processes below the SuperNodes that start one for every message."""
+    """Return the child processes of the SuperNodes that start a process for every message."""
     below = [processes.descendants(node.pid).items() for node in center.supernodes.values()]
     return [pid for each in below for pid, command in each if "flower-superexec" in command]
 
@@ -301,7 +302,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--protocols", nargs="+", default=PROTOCOLS, choices=PROTOCOLS)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--sizes", type=lambda text: int(float(text)), nargs="+", default=[1000, 100_000, 1_000_000])
-    parser.add_argument("--rows", type=int, default=1000, help="rows a site of the parts asks and rounds")
+    parser.add_argument("--rows", type=int, default=1000, help="rows of each site; not for the part rows")
     parser.add_argument("--ending", choices=("csv", "parquet"), default="csv", help="files of the part asks")
     parser.add_argument("--poll", type=float, default=1.0, help="FLWR_SUPEREXEC_TASK_POLL_INTERVAL; Flower's own is 1")
     for hidden in ("--started", "--answer", "--folder", "--guard", "--read"):

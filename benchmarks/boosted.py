@@ -1,11 +1,11 @@
-"""Boosting of agents beside its alternatives, in one process: ``python -m benchmarks.boosted FOLDER --draws 5``.
+"""Boosting of agents compared with its alternatives: ``python -m benchmarks.boosted FOLDER --draws 5``.
 
-Agents are small trees on columns of their own; nothing crosses a wire. Errors are divided by the variance of the test
-outcomes. FOLDER has ``NAME.csv.gz`` of the real data sets; without it only drawn worlds are measured. Bytes are of
-the arrays in asks and answers of all sites, without envelopes. In brackets: draws in which the error is larger than
-that of the best site alone by more than a standard error of their difference. Pooled has scikit-learn's defaults, and
-the trees of the finish; FedTree (Li et al. 2023), histograms of all sites, stands beside it where it is installed:
-``pip install fedtree``, on Debian with ``libntl44``.
+Agents are small trees, each on its own columns; all run in this process. Errors are divided by the variance of the test
+outcomes. FOLDER has ``NAME.csv.gz`` of the real data sets; without it only synthetic worlds are measured. Bytes are
+those of the arrays in the asks and answers of all sites, without envelopes. Numbers in brackets count the draws in
+which the error exceeds that of the best site alone by more than one standard error of the difference. Pooled columns
+are learned with scikit-learn's defaults and as in the last step of residual. FedTree (Li et al. 2023), which sends
+histograms of all sites, is included if it is installed: ``pip install fedtree``, on Debian with ``libntl44``.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ METHODS: Mapping[str, tuple[Rules, int | None]] = {
     "meta-linear": (Rules(algorithm="meta-linear"), None),
     "meta-boosting": (Rules(algorithm="meta-boosting"), None),
 }
-"""By name the rules, and the most leaves of an agent's tree. Of "half bins" every other site gives none."""
+"""By name: rules, and the maximum number of leaves of an agent's tree. In "half bins" every other site sends none."""
 LEAF = 40
-"""Smallest leaf of the paper's algorithms."""
+"""Fewest rows of a leaf in the paper's algorithms."""
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Columns of each agent, outcomes, number of rows to learn from, and what sites alone predict, once known."""
+    """Columns of each agent, outcomes, number of training rows, and predictions of sites alone, once known."""
 
     sites: tuple[Columns, ...]
     y: Float64[np.ndarray, "n"]
@@ -65,7 +65,7 @@ class World:
     alone: dict[str, PredictionsAlone] = field(default_factory=dict)
 
     def of(self, n_learn: int) -> World:
-        """Return the world with the first so many rows to learn from, and the same test rows."""
+        """Return the world with only the first `n_learn` training rows, and the same test rows."""
         rows = np.r_[:n_learn, self.n_learn : len(self.y)]
         sites = tuple(replace(each, x=each.x[rows]) for each in self.sites)
         return World(sites, self.y[rows], n_learn)
@@ -76,7 +76,7 @@ def numbers(x: Float64[np.ndarray, "n p"]) -> Columns:
     return Columns(x, tuple(f"c{j}" for j in range(x.shape[1])))
 
 
-def dealt(x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], n_sites: int, n_learn: int) -> World:
+def deal_columns(x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], n_sites: int, n_learn: int) -> World:
     """Deal the columns to the sites in turn."""
     return World(tuple(numbers(x[:, j::n_sites]) for j in range(n_sites)), y, n_learn)
 
@@ -87,29 +87,29 @@ FRIEDMAN: Mapping[str, tuple[Callable[[Float64[np.ndarray, "n p"]], Float64[np.n
     "friedman2": (friedman2, 5),
     "friedman3": (friedman3, 5),
 }
-"""By name: function, and number of sites with a column each; those beyond the function's are irrelevant."""
+"""By name: function, and number of sites, each with one column; columns that the function does not use are noise."""
 
 
 LARGE = "16 sites of 100,000 rows"
 
 
-def drawn(name: str, seed: int) -> World:
-    """Draw one of Friedman's functions, a world of interaction between sites only, or one of many rows."""
+def draw_world(name: str, seed: int) -> World:
+    """Draw one of Friedman's functions, products of columns of different sites, or a world of many rows."""
     rng = np.random.default_rng(seed)
     if name == "between":
         x = rng.uniform(-1, 1, size=(3000, 6))
         y = x[:, 0] * x[:, 1] + 2 * x[:, 1] * x[:, 2] + np.sin(3 * x[:, 3] * x[:, 4])
-        return dealt(x, y / y.std() + 0.1 * rng.standard_normal(3000), 3, 2000)
+        return deal_columns(x, y / y.std() + 0.1 * rng.standard_normal(3000), 3, 2000)
     if name == LARGE:
         x = rng.standard_normal((100_000, 32))
         y = np.sin(x).sum(axis=1) + (x[:, ::2] * x[:, 1::2]).sum(axis=1)
-        return dealt(x, y + rng.standard_normal(100_000), 16, 80_000)
+        return deal_columns(x, y + rng.standard_normal(100_000), 16, 80_000)
     function, p = FRIEDMAN[name]
     x = rng.uniform(size=(2000, p))
     if function is not friedman1:  # ranges of Zheng, Kulkarni and Poor (2010), section V-A
         x[:, :4] = x[:, :4] * [99, 520 * np.pi, 1, 10] + [1, 40 * np.pi, 0, 1]
     y = function(x)
-    return dealt(x, y / y.std() + 0.05 * rng.standard_normal(2000), p, 1000)
+    return deal_columns(x, y / y.std() + 0.05 * rng.standard_normal(2000), p, 1000)
 
 
 REAL: Mapping[str, tuple[str, str, int, int, int]] = {
@@ -123,11 +123,11 @@ REAL: Mapping[str, tuple[str, str, int, int, int]] = {
     "protein whole, 3": ("protein", "RMSD", 3, 10**6, 0),
     "adult hours, 4": ("adult", "hours_per_week", 4, 6000, 0),
 }
-"""By name: file, outcome, number of sites, of rows at most, of irrelevant columns."""
+"""By name: file, outcome, number of sites, maximum number of rows, and number of irrelevant columns."""
 
 
-def measured(folder: Path, name: str, seed: int) -> World:
-    """Draw rows of a real data set, 7 of 10 to learn from; each category of a text becomes a column of 0 and 1."""
+def draw_rows(folder: Path, name: str, seed: int) -> World:
+    """Draw rows of a real data set, of which 70 % are training rows; each category becomes a column of 0 and 1."""
     file, target, n_sites, n, n_noise = REAL[name]
     frame = pd.read_csv(folder / f"{file}.csv.gz", keep_default_na=False)
     rng = np.random.default_rng(seed)
@@ -141,7 +141,7 @@ def measured(folder: Path, name: str, seed: int) -> World:
 
 
 def site_of(frame: pd.DataFrame) -> Columns:
-    """Return columns of numbers and categories as a site has them."""
+    """Return numbers and categories as the columns of a site."""
     parts, features, categories = [], [], {}
     for name, column in frame.items():
         if pd.api.types.is_numeric_dtype(column):
@@ -164,12 +164,12 @@ class Cost:
     seconds: float = 0.0
 
     def count(self, *payloads: Payload) -> None:
-        """Add the arrays of payloads."""
+        """Add the bytes of the payloads' arrays."""
         self.n_bytes += sum(each.nbytes for payload in payloads for each in vars(payload).values() if np.ndim(each))
 
 
-def binned(ask: Bin, columns: Columns, name: str, *, allowed: bool) -> EntityBins:
-    """Return a site's bins, or none."""
+def answer_bins(ask: Bin, columns: Columns, name: str, *, allowed: bool) -> EntityBins:
+    """Return a site's bins; empty ones if it may not send them."""
     if not allowed:
         return EntityBins(np.zeros((0, 0), np.uint8), np.zeros(0, np.uint8), 0.0)
     bins = ColumnBins.of(columns, ask.levels, 10)
@@ -178,32 +178,32 @@ def binned(ask: Bin, columns: Columns, name: str, *, allowed: bool) -> EntityBin
     return EntityBins(drawn, bins.levels, ask.epsilon)
 
 
-def least(n_learn: int) -> int:
-    """Return the smallest leaf of boosting, as a run has it."""
+def fewest_in_a_leaf(n_learn: int) -> int:
+    """Return the fewest rows of a leaf of boosting, as in a run."""
     return min(boosted.MIN_LEAF, max(5, n_learn // 25))
 
 
-def compared(ask: Compare, x: Float64[np.ndarray, "n p"]) -> PredictionsAlone:
-    """Return what a site predicts by boosting of its own columns."""
+def predict_alone(ask: Compare, x: Float64[np.ndarray, "n p"]) -> PredictionsAlone:
+    """Return the predictions of a site by boosting of its own columns."""
     n = len(ask.target)
     chosen = choose_boosting(x[:n], ask.target, ask.n_fit, n_classes=ask.n_classes)
     predicted = chosen.predict(x)
     return PredictionsAlone(predicted[:n], np.concatenate([chosen.judged.reshape(n - ask.n_fit, -1), predicted[n:]]))
 
 
-def learned(world: World, rules: Rules, leaves: int | None, *, half: bool = False) -> tuple[Plan, Cost]:
-    """Carry out a plan, and return it with what it costs."""
+def carry_out(world: World, rules: Rules, leaves: int | None, *, half: bool = False) -> tuple[Plan, Cost]:
+    """Carry out a plan to its end, and return it with its cost."""
     names = tuple(f"{j:02d}" for j in range(len(world.sites)))
-    leaf = LEAF if leaves is None else least(world.n_learn)
+    leaf = LEAF if leaves is None else fewest_in_a_leaf(world.n_learn)
     plan, cost = Plan(names, world.y, world.n_learn, replace(rules, min_leaf=leaf)), Cost(1)
 
     def answer(name: str, ask: Payload) -> Payload:
         columns = world.sites[int(name)]
         if isinstance(ask, Bin):
-            return binned(ask, columns, name, allowed=not (half and int(name) % 2))
+            return answer_bins(ask, columns, name, allowed=not (half and int(name) % 2))
         if isinstance(ask, Compare):
             if name not in world.alone:
-                world.alone[name] = compared(ask, columns.x)
+                world.alone[name] = predict_alone(ask, columns.x)
             return world.alone[name]
         targets = ask.residual[:, None] if isinstance(ask, Try) else ask.target if isinstance(ask, Fit) else np.zeros(0)
         n, model = len(targets), DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=leaf, random_state=0)
@@ -227,9 +227,9 @@ def learned(world: World, rules: Rules, leaves: int | None, *, half: bool = Fals
 
 
 def measure(world: World, method: str) -> tuple[float, bool, Cost]:
-    """Return a method's error over the variance, whether the best site alone is better, and what the method costs."""
+    """Return a method's error over the variance, whether the best site alone is better, and the method's cost."""
     rules, leaves = METHODS[method]
-    plan, cost = learned(world, replace(rules, baselines=method == "boosted"), leaves, half=method == "half bins")
+    plan, cost = carry_out(world, replace(rules, baselines=method == "boosted"), leaves, half=method == "half bins")
     assert plan.result is not None
     losses = np.square(plan.result.left)
     alone = errors_alone({"best": min(losses_alone(world), key=np.mean)}, losses).of("best")
@@ -237,27 +237,31 @@ def measure(world: World, method: str) -> tuple[float, bool, Cost]:
 
 
 def losses_alone(world: World) -> list[Float64[np.ndarray, "t"]]:
-    """Return the squared errors of every site alone on the test rows, as a run compares with them."""
+    """Return the squared errors of every site alone on the test rows, as a run computes them for its comparison."""
     n, y, n_fit = world.n_learn, world.y, world.n_learn - round(0.25 * world.n_learn)
     mean, each = y[:n_fit].mean(), []
     for j, site in enumerate(world.sites):
         if f"{j:02d}" not in world.alone:
-            world.alone[f"{j:02d}"] = compared(Compare(y[:n] - mean, n_fit), site.x)
+            world.alone[f"{j:02d}"] = predict_alone(Compare(y[:n] - mean, n_fit), site.x)
         each.append(np.square(y[n:] - mean - world.alone[f"{j:02d}"].held[-len(y[n:]) :, 0]))
     return each
 
 
 def pooled(world: World) -> tuple[float, float]:
-    """Return the errors of boosting of all columns over the variance: scikit-learn's defaults, and as in the finish."""
+    """Return errors over the variance of boosting of all columns, with scikit-learn's defaults and as in residual."""
     n, y, x = world.n_learn, world.y, np.hstack([each.x for each in world.sites])
-    plain = HistGradientBoostingRegressor(min_samples_leaf=least(n), random_state=0).fit(x[:n], y[:n]).predict(x[n:])
+    plain = (
+        HistGradientBoostingRegressor(min_samples_leaf=fewest_in_a_leaf(n), random_state=0)
+        .fit(x[:n], y[:n])
+        .predict(x[n:])
+    )
     chosen = choose_boosting(x[:n], y[:n], n - round(0.25 * n)).predict(x[n:])[:, 0]
     first, second = (float(np.mean(np.square(y[n:] - each)) / y[n:].var()) for each in (plain, chosen))
     return first, second
 
 
 def fedtree(world: World) -> float:
-    """Return the error over the variance of FedTree, which splits columns over all sites by sums of the residual."""
+    """Return the error over the variance of FedTree, which splits by sums of the residual over all sites' columns."""
     from fedtree import FLRegressor
 
     n, x = world.n_learn, np.hstack([each.x for each in world.sites])
@@ -272,7 +276,7 @@ def fedtree(world: World) -> float:
         verbose=0,
     )
     printed = os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # its library prints, and writes data.txt where it is
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # its library prints, and writes data.txt to the working directory
     try:
         with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
             predicted = model.fit(x[:n], y[:n]).predict(x[n:])
@@ -285,8 +289,8 @@ Draw = tuple[list[float], list[tuple[float, bool, Cost]]]
 
 
 def draw_of(folder: Path | None, name: str, seed: int, methods: Sequence[str], rows: int = 0) -> Draw:
-    """Return errors of the best site alone and of pooled columns, and the measures of every method."""
-    world = drawn(name, seed) if folder is None or name not in REAL else measured(folder, name, seed)
+    """Return the errors of the best site alone and of pooled columns, and the results of every method."""
+    world = draw_world(name, seed) if folder is None or name not in REAL else draw_rows(folder, name, seed)
     world = world.of(rows) if rows else world
     measures = [measure(world, method) for method in methods]
     alone = float(min(each.mean() for each in losses_alone(world)) / world.y[world.n_learn :].var())
@@ -315,7 +319,7 @@ def main() -> None:
         "--worlds", nargs="+", choices=[*REAL, *FRIEDMAN, "between", LARGE], help="default: all but the last"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the first draw")
-    parser.add_argument("--rows", type=int, default=0, help="rows to learn from; default: those of the world")
+    parser.add_argument("--rows", type=int, default=0, help="training rows; default: all of the world")
     options = parser.parse_args()
     peer = ["FedTree"] if importlib.util.find_spec("fedtree") else []
     titles = ["world, sites", "best site alone", "pooled", "pooled, as here", *peer, *options.methods]

@@ -1,10 +1,10 @@
-"""Classes with residual beside its alternatives: ``python -m benchmarks.boosted_classes FOLDER --draws 10``.
+"""Classes with residual compared with its alternatives: ``python -m benchmarks.boosted_classes FOLDER --draws 10``.
 
-Sites hold other columns of the same rows, of which 7 in 10 are to learn from; one process, nothing crosses a wire.
-FOLDER has ``heart``, ``wine``, ``adult`` and ``diabetes130`` as ``.csv.gz``; breast cancer and digits are
-scikit-learn's. Alone and pooled are boosted trees whose size and number a quarter of the rows to learn from chooses, as
-in the finish of residual. The best site is that of least log loss on a draw's test rows, which
-favors it, or over all draws.
+Each site holds other columns of the same rows, of which 70 % are training rows; all run in this process. FOLDER has
+``heart``, ``wine``, ``adult`` and ``diabetes130`` as ``.csv.gz``; breast cancer and digits are scikit-learn's. Sites
+alone and pooled columns are learned by boosted trees, whose size and number are chosen on a quarter of the training
+rows, as in the last step of residual. The best site has the lowest log loss, either on the test rows of each draw,
+which favors it, or over all draws.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from jaxtyping import Float64
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from benchmarks.boosted import METHODS, World, learned, site_of
-from benchmarks.tables import table_head, table_row
+from benchmarks.boosted import METHODS, World, carry_out, site_of
+from benchmarks.tables import means_and_errors, table_head, table_row
 from numerics.residual.chosen_boosting import choose_boosting
 from numerics.shared.classification import SCORES, classification_scores, scores_in
 
@@ -34,11 +34,11 @@ DATA: Mapping[str, tuple[str, int, int]] = {
     "adult": ("income", 4, 6000),
     "diabetes130": ("readmitted", 4, 6000),
 }
-"""By name the target, the number of sites, and of rows at most."""
+"""By name: target, number of sites, and maximum number of rows."""
 
 
 def frame_of(folder: Path, name: str) -> pd.DataFrame:
-    """Return a data set; of diabetes130 the first visit of every patient."""
+    """Return a data set; diabetes130 only has the first visit of every patient."""
     if name == "breast cancer":
         return pd.DataFrame(load_breast_cancer(as_frame=True).frame)
     if name == "digits":
@@ -50,12 +50,12 @@ def frame_of(folder: Path, name: str) -> pd.DataFrame:
 
 
 def draw(folder: Path, name: str, seed: int) -> tuple[World, int]:
-    """Draw the order of the rows, and deal the columns to the sites in turn; return the number of classes, too."""
+    """Draw the order of the rows and deal the columns to the sites in turn; also return the number of classes."""
     target, n_sites, most = DATA[name]
     frame = frame_of(folder, name)
     frame = frame.iloc[np.random.default_rng(seed).permutation(len(frame))[:most]]
     classes, y = np.unique(frame.pop(target).astype(str).to_numpy(), return_inverse=True)
-    for column in frame.select_dtypes(exclude="number"):  # rare values are one category, as at a site
+    for column in frame.select_dtypes(exclude="number"):  # rare values become one category, as at a site
         counts = frame[column].value_counts()
         frame[column] = frame[column].where(frame[column].map(counts) >= max(20, counts.iloc[:50].min()), "other")
     sites = tuple(site_of(frame.iloc[:, j::n_sites]) for j in range(n_sites))
@@ -63,7 +63,7 @@ def draw(folder: Path, name: str, seed: int) -> tuple[World, int]:
 
 
 def pooled(world: World, k: int) -> dict[str, dict[str, float]]:
-    """Return the scores of boosting of all columns in one place: chosen as at a site, and scikit-learn's defaults."""
+    """Return scores of boosting of all columns in one place, chosen as at a site and with scikit-learn's defaults."""
     x, n = np.hstack([each.x for each in world.sites]), world.n_learn
     n_fit = n - round(0.25 * n)
     chosen = choose_boosting(x[:n], world.y[:n], n_fit, n_classes=k).predict(x[n:])
@@ -78,13 +78,13 @@ def pooled(world: World, k: int) -> dict[str, dict[str, float]]:
 
 
 def measure(folder: Path, name: str, seed: int) -> tuple[dict[str, dict[str, float]], dict[str, tuple[int, int]]]:
-    """Return the scores of every way to predict, and rounds and bytes of each method."""
+    """Return the scores of every way to predict, and the rounds and bytes of each method."""
     world, k = draw(folder, name, seed)
     ways: dict[str, dict[str, float]] = {}
     costs = {}
     for method in ("boosted", "bins 32"):
         rules, leaves = METHODS[method]
-        plan, cost = learned(world, replace(rules, n_classes=k), leaves)
+        plan, cost = carry_out(world, replace(rules, n_classes=k), leaves)
         result = plan.result
         assert result is not None
         rows = [{each: score.value for each, score in scores_in(row).items()} for row in result.scores]
@@ -97,7 +97,7 @@ def measure(folder: Path, name: str, seed: int) -> tuple[dict[str, dict[str, flo
 
 
 def main() -> None:
-    """Print a row for every data set and way to predict: means over the draws, and their standard errors."""
+    """Print means and standard errors over the draws, for every data set and way to predict."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.boosted_classes")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--draws", type=int, default=10)
@@ -112,11 +112,12 @@ def main() -> None:
         best = min(sites, key=lambda way: float(np.mean([ways[way]["log_loss"] for ways, _ in drawn])))
         for way in [each for each in drawn[0][0] if each not in sites or each == best]:
             values = np.array([[ways[way][score] for score in _SHOWN] for ways, _ in drawn])
-            errors = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.zeros(len(_SHOWN))
-            cells = [f"{mean:.3f} ± {error:.3f}" for mean, error in zip(values.mean(axis=0), errors, strict=True)]
             cost = [costs[way] for _, costs in drawn if way in costs]
             words = f"{np.mean([c[0] for c in cost]):.0f}, {np.mean([c[1] for c in cost]) / 1000:.0f}" if cost else ""
-            print(table_row([name, "best site over all draws" if way == best else way, *cells, words]), flush=True)
+            print(
+                table_row([name, "best site over all draws" if way == best else way, *means_and_errors(values), words]),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

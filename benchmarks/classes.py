@@ -1,7 +1,7 @@
-"""Classes with sec beside its alternatives: ``python -m benchmarks.classes FOLDER --draws 5``.
+"""Classes with sec compared with its alternatives: ``python -m benchmarks.classes FOLDER --draws 5``.
 
-The rows of a data set are dealt out to sites at random, and the rest are test rows, so that all sites see one relation;
-or every second site has its classes the other way around. The whole protocol runs in this process. FOLDER has
+The sites get random rows of a data set, and the other rows are test rows. All sites have the same relation, unless
+every second site has its classes in reverse order. The whole protocol runs in this process. FOLDER has
 ``heart.csv.gz``, ``wine.csv.gz``, ``adult.csv.gz`` and ``diabetes130.csv.gz``; the others are scikit-learn's.
 """
 
@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.driver import Transcript
 from benchmarks.side.protocol import run_protocol
 from benchmarks.side.sec_peers import flower_average
-from benchmarks.tables import format_size, table_head, table_row
+from benchmarks.tables import format_size, means_and_errors, table_head, table_row
 from clients.sec.model_store import senders_of
 from clients.site import Site
 from numerics.sec.sharpening import sharpened
@@ -49,7 +49,7 @@ _TURNS, _LOCAL_STEPS, _RATE = 300, 5, 0.5
 
 @dataclass(frozen=True)
 class World:
-    """A data set, and how its rows are dealt out.
+    """A data set, and how its rows are distributed over sites.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class World:
     sites, rows : int
         Number of sites, and rows of each.
     swapped : bool
-        Whether every second site has its classes the other way around.
+        Whether every second site has its classes in reverse order.
     """
 
     x: Float64[np.ndarray, "n p"]
@@ -77,7 +77,7 @@ def worlds(folder: Path) -> dict[str, World]:
     heart, wine, adult = table("heart"), table("wine"), table("adult")
     income = adult["income"].str.contains(">50K")
     inputs = adult[_ADULT].assign(man=adult["sex"] == "Male", married=adult["marital_status"].str.startswith("Married"))
-    # Rows of one patient are not independent: the first stay of each.
+    # Rows of one patient are not independent: only the first stay of each counts.
     stays = table("diabetes130").sort_values("encounter_id").drop_duplicates("patient_nbr")
     decades = stays["age"].str.extract(r"(\d+)", expand=False).astype(float)
     cancer, digits = load_breast_cancer(), load_digits()
@@ -103,7 +103,7 @@ def _places(column: pd.Series[Any]) -> Int64[np.ndarray, "n"]:
 
 
 def draw(world: World, seed: int) -> tuple[list[RegressionRows], Float64[np.ndarray, "t p"], Int64[np.ndarray, "t"]]:
-    """Deal out the rows, of which each site holds a fifth out for its own recommendation."""
+    """Return the sites' random rows, and inputs and classes of the test rows."""
     order = np.random.default_rng(seed).permutation(len(world.y))
     shards = []
     names = tuple(f"x{place}" for place in range(world.x.shape[1]))
@@ -119,7 +119,7 @@ def draw(world: World, seed: int) -> tuple[list[RegressionRows], Float64[np.ndar
 
 
 def fedavg(shards: Sequence[RegressionRows], x: Float64[np.ndarray, "t p"], k: int) -> Float64[np.ndarray, "t k"]:
-    """Predict by federated averaging of logistic regressions, on inputs scaled by all rows, with Flower's average."""
+    """Predict by logistic regressions averaged by Flower's function, on inputs standardized by all sites' rows."""
     everyone = np.vstack([shard.x for shard in shards])
     mean, scale = everyone.mean(axis=0), np.maximum(everyone.std(axis=0), 1e-12)
 
@@ -157,7 +157,7 @@ def pooled(shards: Sequence[RegressionRows], x: Float64[np.ndarray, "t p"], k: i
 
 
 def _run(shards: Sequence[RegressionRows], seed: int, settings: Mapping[str, Any]) -> Transcript:
-    """Run sec on sites that hold a share of their rows out, as they do of own data."""
+    """Run sec on sites that hold out a share of their rows, as sites with their own data do."""
 
     def shard(config: Mapping[str, Any], place: int, *_: Any, **__: Any) -> RegressionRows:
         return shards[place]
@@ -229,11 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         draws = [measure(world, seed, settings) for seed in range(options.draws)]
         for way in draws[0][0]:
             values = np.array([means[way] for means, _ in draws])
-            errors = (
-                values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.full(len(_SCORES), np.nan)
-            )
-            cells = [f"{value:.3f} ± {error:.3f}" for value, error in zip(values.mean(axis=0), errors, strict=True)]
-            print(table_row([name, way, *cells]), flush=True)
+            print(table_row([name, way, *means_and_errors(values)]), flush=True)
         runs = [run for _, run in draws]
         clusters = [run.outcome.clusters.n_clusters for run in runs]
         down, up = (

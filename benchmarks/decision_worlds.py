@@ -1,4 +1,4 @@
-"""Drawn worlds of learners for benchmarks/decisions.py: who sees one relation, with how many rows and what noise."""
+"""Synthetic learners for benchmarks/decisions.py: their true clusters, numbers of rows, and noise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from numerics.shared.regression_rows import RegressionRows
 
 TEST_ROWS = 400
-"""Rows of each learner that errors are measured on; nobody learns from them."""
+"""Test rows of each learner."""
 
 Function = Callable[[Float64[np.ndarray, "n p"]], Float64[np.ndarray, "n"]]
 
@@ -25,17 +25,18 @@ class World:
     Attributes
     ----------
     rows : sequence of RegressionRows
-        Training rows, and as test rows the true function without noise.
+        Training rows, and test rows with outcomes without noise.
     noise : sequence of float
         Variance of each learner's noise, in squared units of its outcome.
     truth : sequence of int
         True clusters.
     candidates : str
-        Methods that the learners choose among.
+        Methods that the learners choose from.
     landmarks : bool
-        Whether they try only the models of landmarks.
+        Whether they only try the models of some learners, the landmarks.
     held_out : int
-        How many of each learner's training rows, the last ones, it holds out. Models are fitted to these, too.
+        Number of training rows, the last of each learner, that judge the recommendation. Models are fitted to them,
+        too.
     """
 
     rows: Sequence[RegressionRows]
@@ -56,7 +57,7 @@ def draw(
     candidates: str = "lr",
     landmarks: bool = False,
 ) -> World:
-    """Draw the rows of every learner: standard normal inputs, its cluster's function, and normal noise."""
+    """Draw every learner's rows: standard normal inputs, and the function of its cluster with normal noise."""
     rows = []
     for group, n, variance in zip(truth, sizes, noise, strict=True):
         x = rng.standard_normal((n + TEST_ROWS, p))
@@ -79,7 +80,7 @@ def linear(k: int, p: int, rng: np.random.Generator) -> list[Function]:
 
 
 def curved(k: int, p: int, rng: np.random.Generator) -> list[Function]:
-    """Return `k` functions that no linear regression fits: products and steps of random directions."""
+    """Return `k` functions that no linear regression fits: products and steps along random directions."""
 
     def function(a: Float64[np.ndarray, "4 p"], x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"]:
         first, second, third, fourth = a @ x.T
@@ -94,14 +95,14 @@ def curved(k: int, p: int, rng: np.random.Generator) -> list[Function]:
 def _groups(
     sizes_of_groups: Sequence[int], n: int | tuple[int, int], p: int, snr: float, rng: np.random.Generator
 ) -> World:
-    """Linear groups of so many learners with `n` rows each, or between two numbers of rows, evenly on a log scale."""
+    """Draw groups with one linear function each; learners have `n` rows, or a log-uniform number in the range `n`."""
     truth = np.repeat(np.arange(len(sizes_of_groups)), sizes_of_groups).tolist()
     sizes = _sizes(n, len(truth), rng)
     return draw(truth, linear(len(sizes_of_groups), p, rng), p, sizes, [p / snr] * len(truth), rng)
 
 
 def _labs(rng: np.random.Generator) -> World:
-    """The seven labs of docs/sec.md: two lots of a catalyst, and more noise than difference."""
+    """Draw the seven labs of docs/sec.md, with two lots of a catalyst whose difference is smaller than the noise."""
 
     def function(effects: Sequence[float], x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"]:
         return np.asarray(x @ np.array(effects))
@@ -118,14 +119,14 @@ def _sizes(n: int | tuple[int, int], learners: int, rng: np.random.Generator) ->
 
 
 def _unequal_noise(ratio: float, rng: np.random.Generator) -> World:
-    """Three groups of ten; half of each measures with so many times the standard deviation."""
+    """Draw three groups of ten; in every second learner the noise has `ratio` times the standard deviation."""
     truth = np.repeat(np.arange(3), 10).tolist()
     noise = [5 / 64 * (ratio**2 if i % 2 else 1.0) for i in range(30)]
     return draw(truth, linear(3, 5, rng), 5, [50] * 30, noise, rng)
 
 
 def _one_wrong_unit(factor: float, rng: np.random.Generator) -> World:
-    """Three groups of ten and one learner whose outcome is in another unit: alone, it is a cluster of its own."""
+    """Draw three groups of ten, and a learner whose outcome has another unit and who is a cluster of its own."""
     functions = linear(3, 5, rng)
     first = functions[0]
     functions.append(lambda x: factor * first(x))
@@ -135,27 +136,27 @@ def _one_wrong_unit(factor: float, rng: np.random.Generator) -> World:
 
 
 def _odd_learners(odd: int, rng: np.random.Generator) -> World:
-    """A group of 20, and learners each of which has a function of its own."""
+    """Draw a group of 20, and `odd` learners each with its own function."""
     truth = [*repeat(0, 20), *range(1, odd + 1)]
     return draw(truth, linear(odd + 1, 5, rng), 5, [50] * len(truth), [5 / 16] * len(truth), rng)
 
 
 def _only_noise(rng: np.random.Generator) -> World:
-    """Three groups of ten, and two learners whose outcome is noise: each is a cluster of its own."""
+    """Draw three groups of ten, and two learners whose outcome is noise, each a cluster of its own."""
     functions = [*linear(3, 5, rng), *[lambda x: np.zeros(len(x))] * 2]
     truth = [*np.repeat(np.arange(3), 10).tolist(), 3, 4]
     return draw(truth, functions, 5, [50] * 32, [*repeat(5 / 16, 30), 5.0, 5.0], rng)
 
 
 def _constant(rng: np.random.Generator) -> World:
-    """Two groups of six, and a learner whose outcome never changes."""
+    """Draw two groups of six, and a learner whose outcome is constant."""
     functions = [*linear(2, 5, rng), lambda x: np.full(len(x), 3.0)]
     truth = [*np.repeat(np.arange(2), 6).tolist(), 2]
     return draw(truth, functions, 5, [40] * 13, [*repeat(5 / 16, 12), 0.0], rng)
 
 
 def _attacked(attacked: int, rng: np.random.Generator) -> World:
-    """Fifty learners of one function, of whom some report the opposite."""
+    """Draw fifty learners with one function, some of whom report the negative outcome."""
     (function,) = linear(1, 12, rng)
     truth = [int(i < attacked) for i in range(50)]
     if attacked:
@@ -167,7 +168,7 @@ def _attacked(attacked: int, rng: np.random.Generator) -> World:
 
 
 def _fairness(c: float, rng: np.random.Generator) -> World:
-    """Nine learners whose functions differ by the effect of one input, -c, 0 or c."""
+    """Draw nine learners whose functions only differ in the effect of one input: -c, 0 or c."""
     (base,) = linear(1, 5, rng)
 
     def function(effect: float, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"]:
@@ -206,8 +207,8 @@ WORLDS: dict[str, Callable[[np.random.Generator], World]] = {
     "noise 1 : 50": partial(_unequal_noise, 50.0),
     "one outcome x 1000": partial(_one_wrong_unit, 1000.0),
     "17 with their own function": partial(_odd_learners, 17),
-    "two outcomes of noise": partial(_only_noise),
-    "a constant outcome": partial(_constant),
+    "two outcomes of noise": _only_noise,
+    "a constant outcome": _constant,
     "0 of 50 report -y": partial(_attacked, 0),
     "10 of 50 report -y": partial(_attacked, 10),
     "49 of 50 report -y": partial(_attacked, 49),
@@ -219,4 +220,4 @@ WORLDS: dict[str, Callable[[np.random.Generator], World]] = {
     "100 learners, 4 groups": partial(_many, 100),
     "500 learners, 4 groups, landmarks": partial(_many, 500),
 }
-"""By name, what draws a world."""
+"""Functions that draw a world, by name."""

@@ -1,10 +1,10 @@
-"""Whether sec decides rightly: default, personal weights, alone, all, the truth, IFCA and FedAvg over drawn worlds.
+"""Errors of sec and of its alternatives on synthetic learners, with how often sec finds the true clusters.
 
     python -m benchmarks.decisions [--draws 20] [--worlds "one group*" ...] [--exact] [--rows 4]
 
-Learners fit, try and mix by the functions of the sites and of the center; no messages are sent. Losses are as a real
-site sends them, with bounded rows and noise. Errors are on new rows without noise, to which the noise's variance is
-added, over the variance of the learner's outcome: the mean over the learners and draws.
+Learners use the functions of the sites and of the center, without messages. Losses have the bounds and the noise of
+real sites. Errors are computed on new rows without noise; the variance of the noise is added, and the sum is divided by
+the variance of the learner's outcome. The table has means over learners and draws.
 """
 
 from __future__ import annotations
@@ -51,16 +51,15 @@ class Trial:
     world : World
         The world.
     learners : Learners
-        What they sent.
+        The learners' messages about their models.
     losses : ndarray
-        ``(L, L)`` as they sent them.
+        ``(L, L)`` losses that they sent.
     noise : dict
-        As they sent it.
+        Sizes of the losses' noise that they sent.
     left_out : list of ndarray
-        By learner, what it predicts of its own rows when they are left out.
+        By learner, predictions of its own rows by fits that leave them out.
     known, new : list of ndarray
-        By learner, ``(L, n)`` predictions of its rows by every model, those held out included, and ``(L, t)`` of new
-        rows.
+        By learner, every model's predictions of its training rows ``(L, n)`` and of new rows ``(L, t)``.
     """
 
     world: World
@@ -73,7 +72,7 @@ class Trial:
 
     @cached_property
     def variances(self) -> Float64[np.ndarray, "L"]:
-        """Variance of every learner's outcome; where it is constant, that of the middle learner."""
+        """Variance of every learner's outcome; if it is constant, the median over the learners."""
         rows = zip(self.world.rows, self.world.noise, strict=True)
         variances = np.array([own.y_test.var() + noise for own, noise in rows])
         return np.where(variances > 0, variances, np.median(variances))
@@ -88,7 +87,7 @@ class Trial:
         return self._mean([predict(coefficients, own.x_test) for coefficients, own in rows])
 
     def error_of_rows(self, labels: Int64[np.ndarray, "L"], seed: int) -> float:
-        """Return the mean error if every cluster predicts by one model of its rows (`sec.combine=pooled-rows`)."""
+        """Return the mean error of one model for each cluster, fitted to all its rows (`sec.combine=pooled-rows`)."""
         predictions = [np.zeros(0)] * len(labels)
         for label in set(labels.tolist()):
             members = np.flatnonzero(labels == label).tolist()
@@ -105,12 +104,12 @@ class Trial:
         return float(np.mean(errors / self.variances))
 
     def by_labels(self, labels: Int64[np.ndarray, "L"]) -> Float64[np.ndarray, "L L"]:
-        """Return the shares of eq. (5) in clusters."""
+        """Return the weights of eq. (5) within clusters."""
         shares = np.where(labels[:, np.newaxis] == labels, self.learners.weights, 0.0)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
     def personal(self, clusters: Float64[np.ndarray, "L L"]) -> Float64[np.ndarray, "L L"]:
-        """Return every learner's own weights, which start from those of its cluster."""
+        """Return every learner's personal weights, which start from those of its cluster."""
         shares = np.zeros(self.losses.shape)
         for place, (known, left_out, own) in enumerate(zip(self.known, self.left_out, self.world.rows, strict=True)):
             n = own.n - self.world.held_out
@@ -124,7 +123,7 @@ class Trial:
 
 
 def play(world: World, seed: int, *, guarded: bool = True) -> Trial:
-    """Let the learners of a world fit and try their models; their losses have the noise of real sites, or none."""
+    """Let learners fit and try their models; if `guarded`, their losses have the noise of real sites."""
     settings, how = Settings(), _how(seed)
     candidates = parse_candidates(world.candidates)
     chosen = [select(candidates, own.x, own.y, **how) for own in world.rows]
@@ -162,7 +161,7 @@ def play(world: World, seed: int, *, guarded: bool = True) -> Trial:
 
 
 def _how(seed: int) -> dict[str, Any]:
-    """Return how a method is selected and fitted."""
+    """Return settings with which a method is selected and fitted."""
     settings = Settings()
     return {"standardize": settings.standardize, "min_leaf": settings.min_leaf, "rng_seed": seed}
 
@@ -186,7 +185,7 @@ def _exact_losses(
     y: Float64[np.ndarray, "n"],
     rng: np.random.Generator,
 ) -> tuple[Float64[np.ndarray, "m"], float]:
-    """Return losses as a site sends them that trusts the center."""
+    """Return losses as a site sends them if it trusts the center."""
     return mean_squared_errors(predictions, y), 0.0
 
 
@@ -199,7 +198,7 @@ def cluster(trial: Trial, seed: int) -> Int64[np.ndarray, "L"]:
 
 @dataclass(frozen=True)
 class Scores:
-    """Of one draw: whether the clusters are the true ones, their agreement, and errors by way."""
+    """Scores of one draw: whether the clusters are the true ones, their Rand index, and errors by method."""
 
     exact: bool
     rand: float
@@ -207,7 +206,7 @@ class Scores:
 
 
 def score(world: World, seed: int, *, guarded: bool = True) -> Scores:
-    """Play a world once."""
+    """Return the scores of a world."""
     trial, truth = play(world, seed, guarded=guarded), np.asarray(world.truth)
     found = cluster(trial, seed)
     n = len(truth)
@@ -232,7 +231,7 @@ def score(world: World, seed: int, *, guarded: bool = True) -> Scores:
 
 
 def row(name: str, draws: int, times: int = 1, *, guarded: bool = True) -> str:
-    """Return a world's line of the table; learners have so many times the rows."""
+    """Return a world's line of the table; every learner has `times` as many rows."""
     number, drawn = list(WORLDS).index(name), decision_worlds.draw
 
     def draw_more(truth: Any, functions: Any, p: int, sizes: Sequence[int], *others: Any, **named: Any) -> World:
@@ -254,7 +253,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--worlds", nargs="+", default=["*"], help="names or globs of the worlds")
     parser.add_argument("--exact", action="store_true", help="losses without the noise of real sites")
-    parser.add_argument("--rows", type=int, default=1, help="so many times the rows of each learner")
+    parser.add_argument("--rows", type=int, default=1, help="factor of the rows of each learner")
     asked = parser.parse_args()
     ratios = "default by the better of alone and truth | personal by it"
     print(f"| world | exact, % | Rand | {' | '.join(_COLUMNS)} | {ratios} |")

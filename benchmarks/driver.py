@@ -1,7 +1,7 @@
 """Drives a protocol in one process: the real fusion center and the real handlers of all sites, in a loop.
 
-Asks and answers are passed on as objects, so that the seconds are those of the calculations: no wire, no files. Their
-bytes on the wire are counted off the clock, by the code that encodes them there.
+Asks and answers are passed on as objects, so that only calculations are timed. Their bytes on the wire are counted
+untimed, by the code that encodes them there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -34,7 +34,7 @@ _worlds = itertools.count(1)
 
 @dataclass(frozen=True)
 class Seconds:
-    """Seconds of a part of a conversation.
+    """Seconds of a conversation.
 
     Attributes
     ----------
@@ -50,24 +50,10 @@ class Seconds:
     sites: float
     slowest: float
 
-    @classmethod
-    def of(cls, rounds: Sequence[Round]) -> Seconds:
-        """Return the seconds of some rounds."""
-        return cls(
-            sum(each.center for each in rounds),
-            sum(sum(each.sites) for each in rounds),
-            sum(max(each.sites, default=0.0) for each in rounds),
-        )
-
     @property
     def all(self) -> float:
         """Seconds of the center and all sites, one after the other."""
         return self.center + self.sites
-
-    @property
-    def together(self) -> float:
-        """Seconds from start to end where every site works at the same time on a machine of its own."""
-        return self.center + self.slowest
 
 
 @dataclass(frozen=True)
@@ -80,15 +66,12 @@ class Round:
         Seconds of the center, before it asks.
     sites : tuple of float
         Seconds of every site that gets an ask.
-    asks : frozenset of str
-        Titles of the payloads in the asks.
     to_sites, from_sites : int
         Bytes of the messages, as the ledger counts them.
     """
 
     center: float
     sites: tuple[float, ...] = ()
-    asks: frozenset[str] = field(default_factory=frozenset)
     to_sites: int = 0
     from_sites: int = 0
 
@@ -104,7 +87,7 @@ class Transcript:
     outcome : Any
         Result of the conversation.
     rounds : list of Round
-        All rounds; the last one has no sites: there the center concludes.
+        All rounds; in the last one the center asks no site, and computes the result.
     """
 
     strategy: FusionStrategy
@@ -124,7 +107,11 @@ class Transcript:
     @property
     def seconds(self) -> Seconds:
         """Seconds of all rounds."""
-        return Seconds.of(self.rounds)
+        return Seconds(
+            sum(each.center for each in self.rounds),
+            sum(sum(each.sites) for each in self.rounds),
+            sum(max(each.sites, default=0.0) for each in self.rounds),
+        )
 
     @property
     def to_sites(self) -> int:
@@ -146,7 +133,7 @@ def world(protocol: str, shards: Sequence[Any], **parts: Any) -> Iterator[str]:
     protocol : str
         The shards' protocol.
     shards : sequence
-        One a site.
+        One shard for each site.
     **parts
         Other fields of `Scenario`, e.g. ``queries=lambda config, seed: Queries(...)``.
     """
@@ -169,13 +156,13 @@ def world(protocol: str, shards: Sequence[Any], **parts: Any) -> Iterator[str]:
 
 
 def config_of(scenario: str, seed: int = 0, **settings: Any) -> dict[str, Any]:
-    """Return the declared run configuration with a scenario; ``gp__parts`` may stand for ``gp.parts``."""
+    """Return the default run configuration with a scenario and settings, e.g. ``gp__parts`` for ``gp.parts``."""
     named = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
     return {**declared(), "scenario": scenario, "seed": seed, "output-dir": "", **named}
 
 
 def strategy_of(config: Settings, n_sites: int) -> FusionStrategy:
-    """Return the fusion center of a scenario, with what the center of that scenario knows."""
+    """Return the fusion center of a scenario, with the truth, outcomes and queries that it knows."""
     scenario, seed = find(config["scenario"]), config["seed"]
     outcome, queries, truth = scenario.outcome, scenario.queries, scenario.truth
     names = [f"site-{place:0{len(str(n_sites - 1))}d}" for place in range(n_sites)]
@@ -214,9 +201,9 @@ def drive(strategy: FusionStrategy, sites: Mapping[str, Site], clock: Clock) -> 
     strategy : FusionStrategy
         The center.
     sites : Mapping[str, Site]
-        As of `sites_of`; their memory is used up.
+        Sites from `sites_of`; the conversation changes their memory.
     clock : Callable
-        Tells the seconds: ``time.perf_counter`` or ``time.process_time``.
+        ``time.perf_counter`` or ``time.process_time``.
     """
     conversation: Conversation[dict[str, Any]] = together({"0": strategy.conversation()})
     rounds: list[Round] = []
@@ -253,22 +240,18 @@ def _answer(request: Request, sites: Mapping[str, Site], number: int, clock: Clo
     for lane, each in flat.items():
         for name, answer in answers[lane].items():
             each.check(name, answer)
-    return gather(request, answers), Round(
-        0.0, tuple(seconds), frozenset(traffic.titles), traffic.to_sites, traffic.from_sites
-    )
+    return gather(request, answers), Round(0.0, tuple(seconds), traffic.to_sites, traffic.from_sites)
 
 
 class _Traffic:
-    """Titles and bytes of a round's messages; an ask to many sites is encoded once."""
+    """Bytes of a round's messages; an ask to many sites is encoded once."""
 
     def __init__(self) -> None:
-        self.titles: set[str] = set()
         self.to_sites = self.from_sites = 0
         self._sizes: dict[tuple[int, ...], int] = {}
 
     def count(self, site: Site, asks: Sequence[Parcel], replies: Sequence[Parcel]) -> None:
         """Add a site's messages."""
-        self.titles |= {each.payload.title() for each in asks}
         key = tuple(id(each.payload) for each in asks)  # the request holds all of them until the round ends
         if key not in self._sizes:
             self._sizes[key] = encoded_bytes(write_ask(Ask(site.session, site.round, site.seed, asks)))

@@ -1,6 +1,6 @@
-"""Experts of gp without messages: worlds in common units, hyperparameters, gate and predictions, as of a run.
+"""Experts of gp without messages: rows in common units, hyperparameters, gate and predictions, as in a run.
 
-The search of the center is asked in this process. The data are those of the scenarios, in the directory
+The center's search for hyperparameters runs in this process. The data are those of the scenarios, in the directory
 `CONSILIENCE_DATA`.
 """
 
@@ -29,14 +29,14 @@ from numerics.gp.sketch import Sketch, features
 from scenarios.registry import find
 
 SPLIT = {"concrete": 10, "airfoil": 5, "pumadyn": 10, "protein": 70, "synthetic": 10}
-"""Experts by data set, as in the paper."""
+"""Number of experts by data set, as in the paper."""
 _FIT_ROWS = 500
 _Theta = Float64[np.ndarray, "p"]
 _Rows = tuple[Float64[np.ndarray, "n d"], Float64[np.ndarray, "n"]]
 
 
 class World(NamedTuple):
-    """Rows of experts and test rows, in common units; moments of the experts."""
+    """Rows of the experts and test rows, in common units, and the experts' moments."""
 
     experts: Sequence[_Rows]
     test: _Rows
@@ -44,7 +44,7 @@ class World(NamedTuple):
 
 
 def world_of(name: str, seed: int, parts: int = 0, split: str = "kmeans") -> World:
-    """Draw a data set's rows, split among so many experts."""
+    """Draw a data set's rows, and split them among `parts` experts (0: as many as in the paper)."""
     scenario, M = find(f"gp-{name}"), parts or SPLIT[name]
     config = config_of(f"gp-{name}", seed, data=data_setting(), gp__split=split, gp__parts=M)
     assert scenario.queries
@@ -66,7 +66,7 @@ def world_from(experts: Sequence[_Rows], test: _Rows) -> World:
 
 
 def theta_of(kernel: Kernel, experts: Sequence[_Rows], seed: int) -> _Theta:
-    """Search the common hyperparameters as the center does."""
+    """Search for the common hyperparameters as the center does."""
     fits, informations = [], []
     for x, y in experts:
         some = np.random.default_rng(seed).permutation(len(y))[:_FIT_ROWS]
@@ -90,7 +90,7 @@ def theta_of(kernel: Kernel, experts: Sequence[_Rows], seed: int) -> _Theta:
 
 
 def chosen_by_gate(world: World, kernel: Kernel, theta: _Theta, experts: int) -> Int64[np.ndarray, "N K"]:
-    """Return so many experts of each test row, chosen by the Gaussian gate."""
+    """Return for each test row the best `experts` experts by the Gaussian gate."""
     return ranking(discriminant.scores(world.test[0], world.moments, kernel.lengths(theta[:-1])))[:, :experts]
 
 
@@ -103,9 +103,9 @@ def predictions_of(
     *,
     real: bool = False,
 ) -> ExpertPredictions:
-    """Return predictions at the test rows by these experts of each, who answer about so many values around it.
+    """Return predictions of every test row by its experts in `order`, who give `answers` answers each.
 
-    With `real` several answers are rounded as those of real sites, and those that rest on few rows are coarse.
+    With `real` several answers are rounded as at real sites, and coarse where they depend on few rows.
     """
     points, joint = world.test[0], answers > 1
     D = answers - 1 if joint else DEFAULT
@@ -135,7 +135,7 @@ def predictions_of(
 def _as_of_real_sites(
     expert: Expert, noise: float, answer: Sketch, further: JointAnswer, points: Float64[np.ndarray, "q d"]
 ) -> tuple[Sketch, JointAnswer]:
-    """Round an expert's answers as `clients.gp.point_answers.predict_points` does; all that are coarse leave."""
+    """Round an expert's answers as `clients.gp.point_answers.predict_points` does, but keep the coarse ones."""
     prior = expert.kernel.diagonal(expert.params, points)
     error = float(np.sqrt(np.mean(expert.left_out().errors ** 2)))
     few = answer.rows < FEWEST_ROWS

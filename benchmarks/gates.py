@@ -1,9 +1,9 @@
-"""Gates of gp beside others: ``python -m benchmarks.gates``.
+"""Gates of gp compared with others: ``python -m benchmarks.gates``.
 
-Which activation the network's output has, and how many rows a step sees (Jalali and Kasneci 2022, Figure 8); its
-hidden layers; and how far a point is from an expert's centroid. Networks are scikit-learn's, trained on the rows of all
-experts in one place: that is what the sum of the sites' gradients amounts to. The data are those of the scenarios, in
-the directory `CONSILIENCE_DATA`.
+The other gates are networks with different output activations, batch sizes (Jalali and Kasneci 2022, Figure 8) and
+hidden layers, and distances from the experts' centroids. Networks are scikit-learn's, trained on all rows in one place,
+which is equivalent to summing the sites' gradients. The data are those of the scenarios, in the directory
+`CONSILIENCE_DATA`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from numerics.gp.metrics import msll, smse
 from numerics.gp.radial_kernels import SquaredExponential
 
 DRAWS, BATCHES, LAYERS = 2, (16, 50, 100), ((10,), (50, 50))
+_OUTPUTS = ("softmax", "sigmoid")
 _EPOCHS = 100
 _Scores = Float64[np.ndarray, "N M"]
 
 
 def networks(world: World, seed: int) -> Iterator[tuple[str, _Scores]]:
-    """Yield scores by networks that classify rows by expert: outputs, rows a step, hidden layers."""
+    """Yield the names and scores of networks that learn to which expert a row belongs."""
     x, label = np.concatenate([x for x, _ in world.experts]), np.repeat(
         np.arange(len(world.experts)), [len(y) for _, y in world.experts]
     )  # fmt: skip
@@ -52,11 +53,8 @@ def networks(world: World, seed: int) -> Iterator[tuple[str, _Scores]]:
         yield words, network.predict_proba(world.test[0])
 
 
-_OUTPUTS = ("softmax", "sigmoid")
-
-
 def distances(world: World, lengths: Float64[np.ndarray, "d"]) -> Iterator[tuple[str, _Scores]]:
-    """Yield scores by distances from the centroids, and those of the default gate."""
+    """Yield the names and scores of distances from the centroids, and of the default gate."""
     points, centers = world.test[0], world.moments.means
     for name in ("euclidean", "cityblock", "chebyshev"):
         yield name, -cdist(points, centers, name)

@@ -26,9 +26,9 @@ from numerics.shared.threads import single_threaded
 SITES, ROWS = (2, 5, 10, 20, 50, 100, 200), (1_000, 10_000, 100_000, 1_000_000)
 QUICK_SITES, QUICK_ROWS = (2, 5, 10), (500, 1_000, 2_000)
 _QUICKER = 10
-"""A trial has so many times fewer rows where sites share them."""
+"""In a trial, the rows that sites share are divided by this number."""
 AXES = ("sites", "sites-together", "rows")
-"""More sites with the same rows between them; more sites with rows of their own; more rows at the same sites."""
+"""More sites that share the same rows; more sites with their own rows; more rows at the same sites."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class Point:
     Attributes
     ----------
     sites, rows : int
-        Number of sites, and of rows of all sites together (of residual: of every site; sites differ by columns).
+        Number of sites, and of rows of all sites together (residual: of each site).
     center, slowest, all : float
         Seconds of the center, of the slowest site of every round, and of center and sites, one after the other.
     rounds : int
         Rounds of messages.
     to_sites, from_sites : int
-        Bytes, of all sites together.
+        Bytes of all sites together.
     peak : float
-        Highest number of bytes of the process, center and all sites, above those with the data loaded.
+        Peak bytes of the process, which holds center and sites, above those with the data loaded.
     """
 
     sites: int
@@ -81,7 +81,7 @@ class Curve:
 
     @classmethod
     def of_fields(cls, fields: dict[str, Any]) -> Curve:
-        """Return the curve of its fields, as of `asdict`."""
+        """Return the curve from the result of `asdict`."""
         points = [Point(**each) for each in fields["points"]]
         omitted = [(int(sites), int(rows), float(seconds)) for sites, rows, seconds in fields["omitted"]]
         return cls(fields["protocol"], fields["axis"], points, omitted)
@@ -95,7 +95,7 @@ class Curve:
 def exponent(sizes: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
     """Return the slope of log cost against log size by least squares, and its standard error.
 
-    The slope needs two points and costs above 0, its error three points; else they are NaN.
+    The slope needs two points and positive costs, its error three points; otherwise they are NaN.
 
     Examples
     --------
@@ -137,9 +137,9 @@ def grow(
 ) -> tuple[list[Point], list[tuple[int, int, float]]]:
     """Measure sizes one after the other, until the prediction for the next exceeds the rest of `budget` seconds.
 
-    The prediction is the time of the last size, data included, times a power of the ratio of the sizes (of sites or
-    rows, whichever grows more). The exponent is that of the last two sizes, at least 0; where rows grow, or there is
-    only one size, it is at least 1.
+    The prediction is the time of the last size, including the data, times a power of the ratio of the sizes (sites or
+    rows, whichever grows more). The exponent is that of the last two sizes, but not below 0, and not below 1 if rows
+    grow; after a single size it is 1.
     """
     points, times = list[Point](), list[float]()
     rows_grow = len({rows for _, rows in sizes}) > 1

@@ -33,11 +33,11 @@ class World:
     Attributes
     ----------
     shards : sequence
-        One a site.
+        One shard for each site.
     settings : Mapping
-        Keys of the run configuration that are not at their defaults.
+        Keys of the run configuration that differ from their defaults.
     parts : Mapping
-        What the center knows, as of `benchmarks.driver.world`.
+        Data of the center, as in `benchmarks.driver.world`.
     """
 
     shards: Sequence[Any]
@@ -52,15 +52,15 @@ class GrowthWorld:
     Attributes
     ----------
     make : Callable
-        ``make(sites, rows, shared)``; `shared`: sites share the rows (of residual, the columns).
+        ``make(sites, rows, shared)``; `shared`: sites share a fixed number of rows (residual: of columns).
     about : str
         The data and the settings, in Markdown.
     rows : int
-        Rows of the axis on which sites share them.
+        Number of shared rows.
     rows_a_site : int
-        Rows of each site where it has rows of its own; 0: it has columns of the same rows.
+        Rows of each site that has its own; 0: sites have columns of the same rows.
     sites : int
-        Sites of the axis on which rows grow.
+        Number of sites when rows grow.
     """
 
     make: Callable[[int, int, bool], World]
@@ -70,7 +70,7 @@ class GrowthWorld:
     sites: int = 5
 
     def together(self, sites: int) -> int:
-        """Return the rows of all sites, where each has rows of its own."""
+        """Return the number of rows of all sites, if each has its own."""
         return sites * self.rows_a_site if self.rows_a_site else self.rows
 
 
@@ -124,7 +124,7 @@ def _residual(sites: int, rows: int, shared: bool) -> World:
     parts = np.array_split(np.arange(columns), sites)
     return World(
         [Columns(np.ascontiguousarray(x[:, part]), tuple(f"x{j}" for j in part)) for part in parts],
-        # Not chosen by held-out rows: the rounds would differ between sizes.
+        # All settings are fixed: chosen by held-out rows, the number of rounds would differ between sizes.
         {
             "residual__algorithm": "parallel",
             "residual__agent": "tree",

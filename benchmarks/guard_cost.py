@@ -1,6 +1,6 @@
-"""What the guards of real sites cost honest users: ``python -m benchmarks.guard_cost``.
+"""Cost of the disclosure limits of real sites to honest users: ``python -m benchmarks.guard_cost``.
 
-The same drawn worlds are run by simulated sites, which trust the center, and by real sites with the default policy.
+The same synthetic worlds are run by simulated sites, which trust the center, and by real sites with the default policy.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from consilience.local_engine import engine
 from server.results import load
 
 _OF_NODES = ("target", "id", "sensitive", "truth")
-"""Keys that name columns: a real site's own."""
+"""Keys that name columns, which a real site sets itself."""
 
 
 def _two_relations(rng: np.random.Generator, n: int) -> World:
-    """Return six learners of n rows each, of two opposite relations, and test rows of the first.
+    """Return six learners with n rows each and two opposite relations, and test rows of the first relation.
 
-    Errors that learners report are of few rows, which real sites choose otherwise than simulated ones.
+    Learners report errors on few rows, which real sites choose in another way than simulated ones.
     """
     w = rng.normal(size=3)
 
@@ -45,13 +45,13 @@ def _two_relations(rng: np.random.Generator, n: int) -> World:
 
 
 def _error_of_first(report: Any) -> float:
-    """Return the mean error on the test rows that the learners of the first relation have by their clusters."""
+    """Return the mean test error of the clusters to which the learners of the first relation belong."""
     clusters = {name: row["mse_test_cluster"] for row in report.table for name in str(row["who"]).split(", ")}
     return float(statistics.mean(clusters[f"site-{j}"] for j in (0, 2, 4)))
 
 
 def _with_outliers(rng: np.random.Generator, *, right: bool) -> World:
-    """Return gp's world with outputs 20 deviations off: those of all rows beyond a line, or one wrong one."""
+    """Return gp's world with outputs shifted by 20 deviations: if `right` in all rows beyond a line, else in one."""
     world = WORLDS["gp"](rng)
     far = 20 * world.frames["site-0"]["y"].std()
 
@@ -80,7 +80,7 @@ CASES: Mapping[str, Callable[[np.random.Generator], World]] = {
 
 
 def run_world(world: World, *, real: bool) -> float:
-    """Return the measure of a world run by simulated or by real sites."""
+    """Return the measure of a world run by real or by simulated sites."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         data.mkdir()

@@ -1,7 +1,7 @@
-"""False refusals in runs of honest sites on drawn worlds: ``python -m benchmarks.honest``.
+"""False refusals in runs of honest sites on synthetic worlds: ``python -m benchmarks.honest``.
 
-The sites are real ones with the default policy, each with its file and its directory, in this process. Whatever a site
-of such a run is refused for, left out for or named for is false.
+The sites are real ones with the default policy, each with its file and its directory, in this process. All of them are
+honest, so every site that the run refuses, leaves out or suspects in a note is a false alarm.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from server.results import load
 RUNS = 40
 """Runs of a protocol."""
 _ACCUSES = re.compile(r"look at (its|these) data|check its data")
-"""A note of the report with these words says that something is wrong with a site's data."""
+"""Words of a note in the report that suspects a site's data."""
 
 
 def run_world(world: World, folder: Path) -> list[str]:
-    """Run, and return what was said of an honest site, or why the run stopped.
+    """Run a world, and return the reports against honest sites, or why the run stopped.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def run_world(world: World, folder: Path) -> list[str]:
 
 
 def count(protocol: str, numbers: Sequence[int]) -> tuple[int, int]:
-    """Run worlds of a protocol, print what was said falsely, and return how many sites and false runs there were."""
+    """Run worlds of a protocol, print false alarms, and return the numbers of sites and of runs with false alarms."""
     n_sites = n_false = 0
     for number in numbers:
         world = draw_world(protocol, number)

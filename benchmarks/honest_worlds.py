@@ -1,4 +1,4 @@
-"""Drawn worlds of honest sites: sizes, units, heavy tails, constant columns, and classes that some sites lack."""
+"""Synthetic worlds of honest sites: unequal sizes and units, heavy tails, constant columns, missing classes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class World:
     Attributes
     ----------
     settings : Mapping
-        Of the run.
+        Settings of the run.
     frames : Mapping
         Rows by name of the site; those of `CENTER_FILES` belong to the center.
     node : Mapping
-        Of every site's own configuration.
+        Keys of every site's own configuration.
     center : Mapping
-        Keys of the run that name a file of the center, with the file's name.
+        Names of the center's files, by key of the run.
     """
 
     settings: Mapping[str, Any]
@@ -47,7 +47,7 @@ def _one_of(rng: np.random.Generator, *words: str) -> str:
 
 
 def _columns(rng: np.random.Generator, n: int, d: int) -> Float64[np.ndarray, "n d"]:
-    """Return columns with units of their own: normal, uniform, with heavy tails, of few values, or constant."""
+    """Return columns with different units: normal, uniform, heavy-tailed, of few values, or constant."""
     columns = []
     for kind in rng.choice(5, d, p=[0.35, 0.25, 0.2, 0.15, 0.05]):
         draws = (
@@ -63,7 +63,7 @@ def _columns(rng: np.random.Generator, n: int, d: int) -> Float64[np.ndarray, "n
 
 
 def _outcome(rng: np.random.Generator, x: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n"]:
-    """Return a smooth function of the columns with noise, at times with heavy tails, in a unit of its own."""
+    """Return a smooth function of the columns in a random unit, with noise that sometimes has heavy tails."""
     spread = x.std(axis=0)
     z = (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     clean = np.sin(z @ rng.normal(size=x.shape[1])) + 0.5 * z @ rng.normal(size=x.shape[1])
@@ -72,12 +72,12 @@ def _outcome(rng: np.random.Generator, x: Float64[np.ndarray, "n d"]) -> Float64
 
 
 def _sizes(rng: np.random.Generator, sites: int, least: int, most: int) -> list[int]:
-    """Return numbers of rows of the sites, which differ by their logarithm."""
+    """Return log-uniform numbers of rows of the sites."""
     return [int(n) for n in np.exp(rng.uniform(np.log(least), np.log(most), sites))]
 
 
 def _split(rng: np.random.Generator, frame: pd.DataFrame, sizes: Sequence[int], by: str) -> dict[str, pd.DataFrame]:
-    """Return the rows of every site: drawn at random, or sorted by a column, so that sites differ in place."""
+    """Return the rows of every site, either at random or in ranges of a column."""
     if rng.random() < 0.5:
         frame = frame.sort_values(by, kind="stable")
     ends = np.cumsum(sizes)
@@ -156,7 +156,7 @@ def _residual(rng: np.random.Generator) -> World:
 def _coreset(rng: np.random.Generator) -> World:
     sizes, d, groups = _sizes(rng, int(rng.integers(2, 7)), 30, 500), int(rng.integers(1, 5)), int(rng.integers(2, 5))
     x = _columns(rng, sum(sizes), d)
-    while np.ptp(x, axis=0).max() == 0:  # a run about rows that are all equal is refused, and rightly
+    while np.ptp(x, axis=0).max() == 0:  # a run on identical rows is rightly refused
         x = _columns(rng, sum(sizes), d)
     frame = pd.DataFrame(x, columns=[f"x{j}" for j in range(d)])
     frame["sex"] = np.array(list("FMXY"))[rng.choice(groups, len(frame), p=rng.dirichlet(np.full(groups, 3.0)))]
@@ -177,7 +177,7 @@ def _coreset(rng: np.random.Generator) -> World:
 
 
 def _labels(rng: np.random.Generator, truth: np.ndarray, size: int, noise: float, missing: float) -> np.ndarray:
-    """Return labels that follow the truth but for a share `noise`; NaN where there are none."""
+    """Return labels that follow the truth except for a share `noise`; missing ones are NaN."""
     labels = np.where(rng.random(len(truth)) < noise, rng.integers(size, size=len(truth)), truth % size).astype(float)
     labels[rng.random(len(truth)) < missing] = np.nan
     return labels
@@ -225,7 +225,7 @@ def _shared_frames(
     all_shared: bool,
     frame_of: Callable[[Sequence[str], Any], pd.DataFrame],
 ) -> dict[str, pd.DataFrame]:
-    """Return labels of shared instances by site; unless all are shared, the first site has a dozen of its own."""
+    """Return labels of shared instances by site; unless `all_shared`, the first site also has a dozen of its own."""
     n, own = int(rng.integers(20, 80)), 0 if all_shared else 12
     names, truth = np.array([f"e{place}" for place in range(n + own)]), rng.integers(k, size=n + own)
     frames = {}
@@ -239,7 +239,7 @@ def _shared_frames(
 
 
 def _first_classifiers(frame: pd.DataFrame, width: int) -> pd.DataFrame:
-    """Return rows with so many classifiers: sites that split rows have all of them."""
+    """Return rows with the first `width` classifiers: in a split by rows, all sites need the same ones."""
     return frame.drop(
         columns=[name for name in map(str, frame) if name.startswith("class_") and int(name[6:]) >= width]
     )
@@ -252,4 +252,4 @@ WORLDS: Mapping[str, Callable[[np.random.Generator], World]] = {
     "residual": _residual,
     "sec": _sec,
 }
-"""By protocol, what draws a world."""
+"""Functions that draw a world, by protocol."""

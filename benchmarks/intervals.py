@@ -1,10 +1,11 @@
 """Errors, intervals, bytes and seconds of gp: ``python -m benchmarks.intervals``.
 
-Whole runs with the defaults, by the real center and sites in this process, a site an expert. Beside them stand the
-product of the same experts, and rows in one place: an exact Gaussian process, of many rows one of the 1000 nearest
-rows with the run's hyperparameters, and with ``--svgp`` GPyTorch's process of inducing points. Seconds are the
-processor's, of the center and all sites. ``--wrong-cell`` measures instead what one cell of 10^6 at one site does to
-the errors at the other sites' points. Real data are those of the scenarios, in the directory `CONSILIENCE_DATA`.
+Whole runs with the defaults, or another kernel, by the real center and sites in this process; each site is one expert.
+They are compared with the product of the same experts, and with processes of all rows in one place: an exact one, with
+many rows one of the 1000 nearest rows and the run's hyperparameters, and with ``--svgp`` GPyTorch's process of inducing
+points. Seconds are processor seconds of the center and all sites. ``--wrong-cell`` shows instead how one cell of 10^6
+at one site changes the errors at the other sites' points. Real data are those of the scenarios, in the directory
+`CONSILIENCE_DATA`.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ from benchmarks.side.synthetic import neighbors, surface
 from benchmarks.tables import format_seconds, table_head, table_row
 from numerics.gp.calibration import Calibration, histogram
 from numerics.gp.expert import Expert
-from numerics.gp.likelihood import fit_one
+from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.measurements import Measurements
 from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.nearest_rows import NearestRows
-from numerics.gp.radial_kernels import SquaredExponential
 from numerics.shared.threads import single_threaded
+from scenarios.gp.baselines import favored_fit
 from scenarios.registry import find
 
 DRAWS, LEVELS = 5, (0.5, 0.8, 0.95, 0.99)
 SITES = {"concrete": 10, "airfoil": 5, "pumadyn": 10, "protein": 5, "million": 5}
-"""Sites by data set; each is one expert, or predicts from its nearest rows."""
+"""Number of sites by data set; each is one expert, or predicts from its nearest rows."""
 WRONG = 1e6
 _MILLION, _TEST_ROWS, _MOST_POINTS = 10**6, 500, 2000
 _EXACT_ROWS, _FIT_ROWS, _NEAREST = 8000, 2000, 1000
 _SVGP_ROWS = 2_000_000
-"""Rows that the process of inducing points sees at most, each once an epoch."""
+"""Maximum of rows times epochs that the process of inducing points is trained on."""
 Numbers = Float64[np.ndarray, "t"]
 
 
 class Scores(NamedTuple):
-    """Scores of one draw: errors, coverage by level, and bytes a point and seconds, NaN where there are none."""
+    """Scores of one draw: errors, coverage by level, bytes per point, and seconds; NaN if unknown."""
 
     smse: float
     msll: float
@@ -60,7 +61,7 @@ class Scores(NamedTuple):
 
 
 def split_of(name: str, seed: int, split: str) -> Split:
-    """Draw a world; its rows are dealt to the sites by k-means (a million rows: in slices), or at random."""
+    """Draw a world; its rows are split among the sites by k-means (a million rows: by slices) or at random."""
     M = SITES[name]
     if name == "million":
         rows, queries = surface(_MILLION, _TEST_ROWS, seed)
@@ -81,7 +82,7 @@ def split_of(name: str, seed: int, split: str) -> Split:
 
 
 def run(data: Split, seed: int, settings: Mapping[str, Any]) -> Transcript:
-    """Run gp, with the processor's seconds."""
+    """Run gp, timed by processor seconds."""
     return run_protocol(
         "gp",
         data.shards,
@@ -99,18 +100,19 @@ def scores_of(transcript: Transcript) -> Scores:
     return Scores(metrics["smse"], metrics["msll"], shares, metrics["bytes_per_query"], transcript.seconds.all)
 
 
-def in_one_place(data: Split, seed: int, learned: Transcript) -> tuple[str, Scores]:
-    """Predict by one process of all rows; of many by that of the nearest rows, with a run's hyperparameters."""
+def in_one_place(data: Split, seed: int, learned: Transcript, kernel_text: str) -> tuple[str, Scores]:
+    """Predict by a process of all rows; with many rows, by one of the nearest rows and the run's hyperparameters."""
     x, y, points = data.units.inputs(data.rows.x), data.units.outputs(data.rows.y), _points(data)
-    kernel, started = SquaredExponential(x.shape[1]), time.process_time()
+    model, started = learned.outcome.model, time.process_time()
     with single_threaded():
         if len(y) > _EXACT_ROWS:
-            theta = learned.outcome.model.fit.theta
+            kernel, theta = kernel_of(model.kernel, x.shape[1]), model.fit.theta
             nearest = NearestRows(kernel, theta, x, y, _NEAREST)
             answer, calibration = nearest.predict(points, np.zeros((0, x.shape[1]))), learned.outcome.calibration
             name, mean, explained = f"all rows, {_NEAREST} nearest", answer.mean, answer.explained
         else:
-            theta = fit_one(kernel, x, y, rows=min(len(y), _FIT_ROWS), rng=np.random.default_rng(seed))
+            rows = min(len(y), _FIT_ROWS)
+            kernel, theta = favored_fit(kernel_text, x, y, rows=rows, rng=np.random.default_rng(seed))
             expert = Expert(kernel, theta, x, y)
             calibration = Calibration(histogram(expert.left_out().residuals), len(theta))
             name, (mean, explained) = "all rows, exact", expert.predict(points)
@@ -139,14 +141,14 @@ def _scored(
     return Scores(smse(y, mean), msll(y, mean, variance, 0.0, 1.0), shares, np.nan, seconds)
 
 
-def draw(name: str, seed: int, split: str, *, with_svgp: bool) -> dict[str, Scores]:
+def draw(name: str, seed: int, split: str, kernel: str, *, with_svgp: bool) -> dict[str, Scores]:
     """Return the scores of one draw, by method."""
     data = split_of(name, seed, split)
-    learned = run(data, seed, {})
-    product = run(data, seed, {"gp__gate": "all", "gp__aggregation": "poe"})
-    # This process remembers what sites have computed: the second run's seconds are too few.
+    learned = run(data, seed, {"gp__kernel": kernel})
+    product = run(data, seed, {"gp__kernel": kernel, "gp__gate": "all", "gp__aggregation": "poe"})
+    # Sites reuse what they have computed in this process, so the second run's seconds are too few.
     found = {"gp": scores_of(learned), "product of experts": scores_of(product)._replace(seconds=np.nan)}
-    return found | dict([in_one_place(data, seed, learned)]) | dict([inducing(data, seed)] if with_svgp else [])
+    return found | dict([in_one_place(data, seed, learned, kernel)]) | dict([inducing(data, seed)] if with_svgp else [])
 
 
 # -- a wrong cell -----------------------------------------------------------------------------------------------------
@@ -164,7 +166,7 @@ def with_wrong_cell(data: Split, seed: int, column: str) -> Split:
 
 
 def elsewhere(transcript: Transcript) -> Bool[np.ndarray, "t"]:
-    """Return which points have another site's expert than the first site's as their most suitable one."""
+    """Return the points whose best expert is not the first site's."""
     outcome = transcript.outcome
     own = next(iter(sorted(outcome.model.registry.places)))
     return ~np.isin(outcome.answers.selected[:, 0], outcome.model.registry.places[own])
@@ -186,7 +188,7 @@ def change_elsewhere(name: str, seed: int, split: str) -> Iterator[tuple[str, fl
 
 
 def _print_scores(name: str, options: Any) -> None:
-    draws = [draw(name, seed, options.split, with_svgp=options.svgp) for seed in range(options.draws)]
+    draws = [draw(name, seed, options.split, options.kernel, with_svgp=options.svgp) for seed in range(options.draws)]
     for method in draws[0]:
         each = [found[method] for found in draws]
         shares = np.mean([scores.coverage for scores in each], axis=0)
@@ -216,8 +218,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", choices=SITES, default=["concrete", "airfoil"])
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--split", choices=("kmeans", "random"), default="kmeans")
+    parser.add_argument("--kernel", default="auto", help="as gp.kernel")
     parser.add_argument("--svgp", action="store_true", help="also GPyTorch's process of inducing points")
-    parser.add_argument("--wrong-cell", action="store_true", help="what a cell of 10^6 at one site does to the others")
+    parser.add_argument("--wrong-cell", action="store_true", help="effect of a cell of 10^6 at one site on the others")
     options = parser.parse_args(arguments)
     show: Callable[[str, Any], None] = _print_changes if options.wrong_cell else _print_scores
     head = ["data, draws", "method", "SMSE", "MSLL", *(f"{100 * level:.0f} %" for level in LEVELS), "bytes", "seconds"]

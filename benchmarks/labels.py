@@ -1,7 +1,7 @@
-"""How often sec finds all labels against the rows of a learner: ``python -m benchmarks.labels``.
+"""Share of runs in which sec finds all true labels, by rows of a learner: ``python -m benchmarks.labels``.
 
-Theorem 1 of Ye, Ding and Ghanadan (2022): the labels are right with a probability that goes to one with the number of
-rows, for parametric and for nonparametric methods. Nine learners have three functions, by threes. The whole protocol
+Theorem 1 of Ye, Ding and Ghanadan (2022): the probability of right labels goes to one with the number of rows, for
+parametric and for nonparametric methods. Nine learners have three functions, three learners each. The whole protocol
 runs in this process.
 """
 
@@ -41,13 +41,13 @@ def lines(rng: np.random.Generator, n: int, group: int, slopes: Float64[np.ndarr
 
 
 def waves(rng: np.random.Generator, n: int, group: int, slopes: Float64[np.ndarray, "g p"]) -> tuple[_X, _Y]:
-    """Draw rows of a sine of one uniform input and a parabola of the next, which ones differs; the noise is .25."""
+    """Draw rows of a sine of the input `group` and a parabola of the next; the variance of the noise is 0.25."""
     x = rng.uniform(-1, 1, (n, _INPUTS))
     return x, np.sin(np.pi * x[:, group]) + 2 * x[:, group + 1] ** 2 + 0.5 * rng.standard_normal(n)
 
 
 WORLDS: Mapping[str, tuple[Callable[..., tuple[_X, _Y]], str]] = {"lines": (lines, "lr"), "waves": (waves, "rf")}
-"""Functions, and the method of all learners."""
+"""By name: function that draws a learner's rows, and the method of all learners."""
 
 
 def share_right(world: str, n: int, draws: int) -> list[float]:

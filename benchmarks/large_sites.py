@@ -1,7 +1,7 @@
 """Seconds and memory of a site of very many rows in gp: ``python -m benchmarks.large_sites``.
 
-A site answers what a run asks of it: moments, an ask of the search with eight candidates, and predictions of 500 points
-with features over 32 landmarks. Each line is of a process of its own; seconds are the processor's.
+A site answers the asks of a run: moments, an ask of the search with eight candidates, and predictions of 500 points
+with features over 32 landmarks. Each line is measured in a new process, in processor seconds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROWS, INPUTS, POINTS, CANDIDATES, NEAREST = (10**4, 10**5, 10**6), (5, 20), 500,
 
 
 def measure(n: int, d: int) -> list[str]:
-    """Return seconds of every answer, the peak of memory, and the error, of a site of n rows of d inputs."""
+    """Return seconds of every answer, peak memory and error of a site with n rows of d inputs."""
     rng = np.random.default_rng(0)
     x, points = rng.normal(size=(n, d)), rng.normal(size=(POINTS, d))
     y = np.sin(x[:, 0]) + 0.1 * rng.normal(size=n)
@@ -68,8 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     for n in options.rows:
         for d in options.inputs:
-            of_one = [sys.executable, "-m", "benchmarks.large_sites", "--rows", str(n), "--inputs", str(d), "--here"]
-            subprocess.run(of_one, check=True)
+            command = [sys.executable, "-m", "benchmarks.large_sites", "--rows", str(n), "--inputs", str(d), "--here"]
+            subprocess.run(command, check=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""Classes with gp beside its alternatives: ``python -m benchmarks.latent_classes FOLDER --draws 10``.
+"""Classes with gp compared with its alternatives: ``python -m benchmarks.latent_classes FOLDER --draws 10``.
 
-Worlds as in `benchmarks.classes`, and two more: digits (10 classes, of scikit-learn) and readmission of diabetics. The
-rows of a data set are dealt out at random; with ``--split kmeans`` every site has a neighborhood of its own. A site
-alone, and all rows in one place, are one Dirichlet-based Gaussian process. FOLDER has the files of `benchmarks.classes`
-and ``diabetes130.csv.gz``.
+The data are those of `benchmarks.classes`, with other numbers of rows. The sites get random rows; with ``--split
+kmeans`` every site gets a cluster of neighboring rows. A site alone, and all rows in one place, are learned by one
+Dirichlet-based Gaussian process. FOLDER has the files of `benchmarks.classes`.
 """
 
 from __future__ import annotations
@@ -17,12 +16,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int64
-from sklearn.datasets import load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from benchmarks.classes import World, draw, fedavg, pooled, worlds
 from benchmarks.side.protocol import run_protocol
-from benchmarks.tables import format_size, table_head, table_row
+from benchmarks.tables import format_size, means_and_errors, table_head, table_row
 from numerics.gp.measurements import Measurements, Queries
 from numerics.shared.classes import align_probabilities
 from numerics.shared.classification import classification_scores
@@ -35,28 +33,26 @@ _Rows = tuple[Float64[np.ndarray, "n p"], Int64[np.ndarray, "n"]]
 
 
 def gp_worlds(folder: Path) -> dict[str, World]:
-    """Return all worlds by name."""
+    """Return all worlds by name; diabetes130 has all visits of a patient, and all columns of numbers."""
     named = {name: world for name, world in worlds(folder).items() if not world.swapped}
     named["adult"] = replace(named["adult"], rows=200)
-    digits = load_digits()
-    named["digits"] = World(digits.data, digits.target.astype(np.int64), 5, 120)
-    if (folder / "diabetes130.csv.gz").exists():
-        table = pd.read_csv(folder / "diabetes130.csv.gz", keep_default_na=False, low_memory=False)
-        readmitted = (table["readmitted"] != "NO").to_numpy().astype(np.int64)
-        numbers = table.select_dtypes("number").drop(columns=["encounter_id", "patient_nbr"], errors="ignore")
-        named["diabetes130"] = World(numbers.to_numpy(np.float64), readmitted, 8, 200)
+    named["digits"] = replace(named["digits"], sites=5, rows=120)
+    table = pd.read_csv(folder / "diabetes130.csv.gz", keep_default_na=False, low_memory=False)
+    readmitted = (table["readmitted"] != "NO").to_numpy().astype(np.int64)
+    numbers = table.select_dtypes("number").drop(columns=["encounter_id", "patient_nbr"], errors="ignore")
+    named["diabetes130"] = World(numbers.to_numpy(np.float64), readmitted, 8, 200)
     return named
 
 
 def _rows(shard: RegressionRows) -> _Rows:
-    """Return all rows of a site, with the classes' own numbers."""
+    """Return all rows of a site, with the classes numbered as in the data set."""
     numbers = np.array([int(each) for each in shard.classes])
     y = np.concatenate([shard.y, shard.y_test]).astype(np.int64)
     return np.vstack([shard.x, shard.x_test]), numbers[y]
 
 
 def by_neighborhoods(rows: Sequence[_Rows], seed: int) -> list[_Rows]:
-    """Deal the rows anew, such that every site has those of a neighborhood, by k-means."""
+    """Redistribute the rows by k-means, so that every site has neighboring rows."""
     from numerics.gp.split import kmeans_parts
 
     x, y = (np.concatenate(each) for each in zip(*rows, strict=True))
@@ -65,11 +61,11 @@ def by_neighborhoods(rows: Sequence[_Rows], seed: int) -> list[_Rows]:
 
 
 def alone(own: _Rows, x: Float64[np.ndarray, "t p"], k: int, seed: int) -> Float64[np.ndarray, "t k"]:
-    """Predict by a site's own rows, as if it had one row more, which may be of any class."""
+    """Predict by a site's own rows and one imaginary row, which counts for all classes alike."""
     classes, y = np.unique(own[1], return_inverse=True)
     found = np.ones((len(x), 1))
     if len(classes) > 1:
-        found = class_process(own[0], y.astype(np.int64), x, len(classes), "se", (seed,))
+        found = class_process(own[0], y.astype(np.int64), x, len(classes), "auto", (seed,))
     return align_probabilities(found, classes, k, len(y))
 
 
@@ -91,7 +87,7 @@ def measure(world: World, seed: int, split: str, peers: bool) -> tuple[dict[str,
     everyone: _Rows = (np.vstack([each for each, _ in rows]), np.concatenate([each for _, each in rows]))
     ways = {"gp": run.outcome.class_probabilities}
     own = [alone(each, x, k, seed) for each in rows]
-    ways["all rows, one process"] = class_process(*everyone, x, k, "se", (seed,))
+    ways["all rows, one process"] = class_process(*everyone, x, k, "auto", (seed,))
     if peers:
         joined = [
             replace(shard, x=np.vstack([shard.x, shard.x_test]), y=np.concatenate([shard.y, shard.y_test]))
@@ -128,9 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         draws = [measure(world, seed, options.split, options.split == "random") for seed in range(options.draws)]
         for way in draws[0][0]:
             values = np.array([scores[way] for scores, _ in draws])
-            errors = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else values[0] * np.nan
-            cells = [f"{value:.3f} ± {error:.3f}" for value, error in zip(values.mean(axis=0), errors, strict=True)]
-            print(table_row([name, way, *cells]), flush=True)
+            print(table_row([name, way, *means_and_errors(values)]), flush=True)
         runs = [run for _, run in draws]
         down, up = (
             format_size(float(np.mean([getattr(run, side) for run in runs]))) for side in ("to_sites", "from_sites")

@@ -1,4 +1,4 @@
-"""Lies of a site: what it says in place of the truth, or in place of its rows."""
+"""Lies of sites: false answers, or answers computed from false rows."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from protocols.wire.message import read_answer, read_ask, write_answer
 from protocols.wire.payload import Payload
 
 Say = Callable[[Payload, int], Payload]
-"""What is said in place of a payload, by the number of the round."""
+"""Returns the false answer in place of a payload, given also the number of the round."""
 Falsify = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 @dataclass(frozen=True)
 class Lie:
-    """A lie, and how many sites agree on it.
+    """A lie, and the number of sites that tell it.
 
     Attributes
     ----------
     name : str
-        What it is.
+        Name in the table.
     say : Callable or None
-        ``say(payload, round)``: what the site answers.
+        ``say(payload, round)`` returns the false answer.
     rows : Callable or None
-        ``rows(frame)``: the rows that it works with.
+        ``rows(frame)`` returns the false rows that the site works with.
     n_liars : int
-        The first so many sites lie.
+        Number of lying sites, the first ones.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Lie:
 
 
 def saying(title: str, **changes: Callable[[Any], Any]) -> Say:
-    """Return what a site says that changes fields of one kind of payload."""
+    """Return a `Say` that changes fields of one kind of payload."""
 
     def say(payload: Payload, number: int) -> Payload:
         if payload.title() != title:
@@ -56,7 +56,7 @@ def saying(title: str, **changes: Callable[[Any], Any]) -> Say:
 
 
 def drifting(title: str, field: str, share: float) -> Say:
-    """Return what a site says whose answers grow by a share with every round."""
+    """Return a `Say` under which a field of one kind of payload grows by a share in every round."""
 
     def say(payload: Payload, number: int) -> Payload:
         factor = (1 + share) ** number
@@ -66,7 +66,7 @@ def drifting(title: str, field: str, share: float) -> Say:
 
 
 def stale(title: str) -> Say:
-    """Return what a site says that repeats its first answer of a kind wherever it fits."""
+    """Return a `Say` that repeats the first answer of a kind whenever the shapes are the same."""
     first: dict[str, Payload] = {}
 
     def say(payload: Payload, number: int) -> Payload:
@@ -86,7 +86,7 @@ def _of_each(change: Callable[[Any], Any], value: Any) -> Any:
 
 
 def grid_of(lie: Lie | None) -> type[LocalGrid]:
-    """Return a grid whose first sites tell this lie."""
+    """Return a grid in which the first sites tell a lie."""
 
     class LyingGrid(LocalGrid):
         def answer(self, node: int, ask: Message) -> Message | None:
@@ -142,6 +142,11 @@ LIES: Mapping[str, tuple[Lie, ...]] = {
         Lie("repeats its first answer", stale("bc3e.Statistics")),
         Lie("mass = 0", saying("bc3e.Statistics", mass=lambda each: 0 * each)),
         Lie("20 % surer of its classes", saying("bc3e.Statistics", squares=lambda each: each * 6 // 5)),
+        Lie(
+            "two sites: 20 % surer of their classes",
+            saying("bc3e.Statistics", squares=lambda each: each * 6 // 5),
+            n_liars=2,
+        ),
         Lie("10^5 clusters", saying("bc3e.Holdings", n_clusters=lambda each: 0 * each + 10**5)),
         Lie("10^9 right decisions", saying("bc3e.Tally", correct=_many, total=_many)),
         Lie("no right decision", saying("bc3e.Tally", correct=lambda each: 0 * each)),
@@ -178,6 +183,7 @@ LIES: Mapping[str, tuple[Lie, ...]] = {
         Lie("points + 1", saying("coreset.Summary", points=lambda each: each + 1)),
         Lie("points with the sign flipped", _flip("coreset.Summary", "points")),
         Lie("two sites: points + 5", saying("coreset.Summary", points=lambda each: each + 5), n_liars=2),
+        Lie("two sites: points + 1", saying("coreset.Summary", points=lambda each: each + 1), n_liars=2),
         Lie("weights x 10", saying("coreset.Summary", weights=lambda each: 10 * each)),
         Lie("groups swapped", saying("coreset.Summary", group=lambda each: 1 - each)),
         Lie("one wrong cell", rows=_wrong_cell("x0")),
@@ -193,4 +199,4 @@ LIES: Mapping[str, tuple[Lie, ...]] = {
         Lie("one wrong cell of an input", rows=_wrong_cell("x0")),
     ),
 }
-"""By protocol, lies of the first of five sites."""
+"""Lies of the first of five sites, by protocol."""

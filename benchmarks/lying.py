@@ -1,7 +1,7 @@
-"""Results with a site that lies, with and without the robust option: ``python -m benchmarks.lying``.
+"""Results with lying sites, with and without the robust option: ``python -m benchmarks.lying``.
 
-A lie costs what the result is worse than without the sites that tell it, which they could have brought about by
-staying away. The worlds are drawn, with five sites; each number is over all draws.
+The cost of a lie is the error, or another measure, over that of a run without the lying sites: staying away is always
+in their power. The worlds are synthetic, with five sites; each number is over all draws.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from server.results import load
 
 N_SITES = 5
 NOTHING = Lie("nothing")
-"""What an honest site says."""
+"""No lie: all sites are honest."""
 
 
 @dataclass(frozen=True)
 class World:
-    """A run on files: its settings, the sites' rows, the center's own, and how good a result is (larger is worse)."""
+    """A run on files: settings, the sites' rows, the center's rows, and a measure of the result (larger is worse)."""
 
     settings: Mapping[str, Any]
     frames: Mapping[str, pd.DataFrame]
@@ -44,7 +44,7 @@ class World:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The measure of a run, and how all liars were named: refused, left out, in a note, by influence, or not."""
+    """The measure of a run, and how it names all liars: refused, left out, in a note, by influence, or not."""
 
     measure: float
     named: str
@@ -108,7 +108,7 @@ def _sec(rng: np.random.Generator) -> World:
 
 
 def _of_honest(report: Any) -> float:
-    """Return the mean error that honest sites' clusters have on the center's test rows."""
+    """Return the mean error of honest sites' clusters on the center's test rows."""
     clusters = [row for row in report.table if any(name in str(row.get("who", "")) for name in ("site-2", "site-3"))]
     return float(np.mean([row["mse_test_cluster"] for row in clusters]))
 
@@ -140,7 +140,7 @@ WORLDS: Mapping[str, Callable[[np.random.Generator], World]] = {
 
 
 def run_lie(world: World, lie: Lie, *, robust: bool, absent: int = 0) -> Verdict:
-    """Run a world in which the first sites lie, or in which the first `absent` do not take part."""
+    """Run a world in which the first sites lie, or the first `absent` sites do not take part."""
     protocol = world.settings["protocol"]
     names = list(world.frames)[absent:]
     liars = names[: lie.n_liars] if lie is not NOTHING else []
@@ -164,7 +164,7 @@ def run_lie(world: World, lie: Lie, *, robust: bool, absent: int = 0) -> Verdict
 
 
 def _naming(report: Any, liars: Sequence[str]) -> str:
-    """Return in which way all liars are named, the plainest way first."""
+    """Return how a report names all liars; of several ways the plainest."""
     lines = {name: " ".join(report.missing.get(name, ())) for name in liars}
     if liars and all("refused" in each for each in lines.values()):
         return "refused"
@@ -190,7 +190,7 @@ def draw_world(protocol: str, draw: int) -> World:
 
 
 def measure_lie(protocol: str, lie: Lie, draws: int, *, robust: bool) -> list[str]:
-    """Return median and largest ratio of the measure to that without the liars, and how often they are named."""
+    """Return median and largest ratio of the measure to that without the liars, and counts of how they are named."""
     ratios, named = [], []
     for draw in range(draws):
         verdict = run_lie(draw_world(protocol, draw), lie, robust=robust)

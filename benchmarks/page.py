@@ -17,7 +17,7 @@ from benchmarks.tables import format_number, format_seconds, format_size, table_
 
 TEMPLATE = Path(__file__).with_name("page.md")
 _BUSY = 0.8
-"""Share of the processor below which a method is counted as waiting."""
+"""Processor seconds over wall seconds below which a method waited for the processor."""
 _AXES = {
     "sites": "more sites, the same {what} between them",
     "sites-together": "more sites, each with {what} of its own",
@@ -37,7 +37,7 @@ def page(results: Results) -> str:
         sides="".join(_side(side, results.sides[protocol]) for protocol, side in sides.items()),
         growth=_growth(results) if results.growth or results.problems else "",
     )
-    return re.sub(r"\n{3,}", "\n\n", text)  # where a part is empty
+    return re.sub(r"\n{3,}", "\n\n", text)  # a part may be empty
 
 
 def _about(results: Results) -> Iterable[str]:
@@ -54,7 +54,7 @@ def _about(results: Results) -> Iterable[str]:
 
 
 def _waited(measurement: Measurement) -> bool:
-    """Whether a method in this process had to wait for the processor."""
+    """Return whether a method that ran in the measuring process waited for the processor."""
     here = math.isfinite(measurement.processor) and not measurement.elsewhere
     return here and measurement.processor < _BUSY * measurement.seconds
 
@@ -99,7 +99,7 @@ def _case(side: Side, case: Case, rows: Sequence[Row]) -> Iterable[str]:
 
 
 def _problems(of_case: Mapping[str, Row]) -> Iterable[str]:
-    """Yield a line about the methods without a measurement, by reason."""
+    """Yield a line for every reason, with the methods that have no measurement for that reason."""
     reasons = dict.fromkeys(row.problem for row in of_case.values() if row.measurement is None)
     for reason in reasons:
         names = [name for name, row in of_case.items() if row.measurement is None and row.problem == reason]

@@ -1,9 +1,10 @@
-"""bc3e from raw tables: rows of three sites, few of them with a class, labeled by `consilience prepare`.
+"""bc3e from raw tables of three sites, in which few rows have a class; `consilience prepare` labels the others.
 
     python -m benchmarks.preparation [--draws 5]
 
-Each site fits its classifiers to its own labeled rows, all of them label all other rows, and runs of coreset cluster
-them. Beside the ways to combine these labels stands one classifier of all sites' labeled rows, which no site has.
+Each site fits classifiers to its own labeled rows. The classifiers of all sites label all other rows, and runs of
+coreset cluster them. The table compares ways to combine these labels, and one classifier of all sites' labeled rows in
+one place.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 import consilience as cs
 from benchmarks.rater_methods import Labels, bc3e, best_rater, dawid_skene, vote
 from benchmarks.rater_worlds import Rows, cancer, heart, iris, wine
-from benchmarks.tables import table_head, table_row
+from benchmarks.tables import standard_error, table_head, table_row
 from numerics.bc3e.ensemble import Ensemble
 
 SITES = ("east", "north", "south")
@@ -34,11 +35,11 @@ TABLES: Mapping[str, tuple[Callable[[np.random.Generator], Rows], float]] = {
     "breast cancer": (cancer, 0.04),
     "heart": (heart, 0.1),
 }
-"""By name: inputs and classes, and the share of rows with a class, of each class at each site one at least."""
+"""By name: function that returns inputs and classes, and the share of rows with a class."""
 
 
 def frames_of(rows: Rows, share: float, rng: np.random.Generator) -> dict[str, pd.DataFrame]:
-    """Divide rows over sites; the column `kind` has the few classes that are known, `truth` all."""
+    """Split rows among sites; the column `truth` has all classes, and `kind` the few known ones, each at least once."""
     x, y = rows
     site = rng.integers(len(SITES), size=len(y))
     known = np.zeros(len(y), bool)
@@ -52,7 +53,7 @@ def frames_of(rows: Rows, share: float, rng: np.random.Generator) -> dict[str, p
 
 
 def prepared(frames: Mapping[str, pd.DataFrame]) -> Labels:
-    """Label the rows without a class, and pool the labels."""
+    """Label the rows without a class, and pool the sites' labels."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         files = cs.prepare(cs.BC3E(), frames, Path(folder), target="kind", truth="truth", features="x*")
         table = pd.concat([pd.read_csv(file) for file in files.values()])
@@ -63,7 +64,7 @@ def prepared(frames: Mapping[str, pd.DataFrame]) -> Labels:
 
 
 def pooled_classifier(frames: Mapping[str, pd.DataFrame]) -> float:
-    """Return the percentage right of one logistic regression of all labeled rows."""
+    """Return the accuracy, in percent, of one logistic regression of all labeled rows."""
     frame = pd.concat(frames.values())
     known, inputs = frame["kind"].notna(), frame.filter(like="x")
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
@@ -88,9 +89,8 @@ def main() -> None:
             right.append([*(labels.right(fit(labels)) for fit in methods.values()), pooled_classifier(frames)])
         *means, pooled = np.mean(right, axis=0)
         gain = np.array(right)[:, -2] - np.array(right)[:, 0]
-        error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.nan
         cells = [f"{name}, {100 * share:g} %", *(f"{mean:.1f}" for mean in means)]
-        print(table_row([*cells, f"{gain.mean():+.1f} ± {error:.1f}", f"{pooled:.1f}"]), flush=True)
+        print(table_row([*cells, f"{gain.mean():+.1f} ± {standard_error(gain):.1f}", f"{pooled:.1f}"]), flush=True)
 
 
 if __name__ == "__main__":

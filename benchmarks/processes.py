@@ -1,4 +1,4 @@
-"""Processes of a benchmark: their answers, their memory, the machine. Imports no library."""
+"""Processes of a benchmark: their answers, their memory, and the machine. Imports no library at the start."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ROOT = Path(__file__).parents[1]
 
 
 def run_process(command: Sequence[str], limit: float) -> dict[str, Any] | str:
-    """Run a process of one thread; return its last line, which is JSON, or in a few words why there is none.
+    """Run a process with one thread; return its last line, which is JSON, or a short reason why there is none.
 
     Parameters
     ----------
     command : sequence of str
         Program and arguments; the working directory is the repository.
     limit : float
-        Seconds after which it is ended.
+        Seconds after which the process is ended.
     """
     environment = {**os.environ, **SINGLE_THREAD}
     try:
@@ -52,7 +52,7 @@ def run_process(command: Sequence[str], limit: float) -> dict[str, Any] | str:
 
 def _end(pid: int) -> None:
     """End a process and its children, which would slow down other measurements."""
-    import psutil  # here: a process that measures itself imports nothing
+    import psutil  # not at the top: a process that measures itself does not import it
 
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
@@ -64,7 +64,7 @@ def _end(pid: int) -> None:
 def memory(key: str) -> int:
     """Return the bytes that this process holds (``VmRSS``) or held at most (``VmHWM``); 0 if unknown.
 
-    `resource.getrusage` would not do: its peak starts from what the parent process held.
+    The peak of `resource.getrusage` would be too high: it starts at the memory of the parent process.
     """
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []

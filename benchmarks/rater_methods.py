@@ -86,7 +86,7 @@ def vote(labels: Labels) -> Probabilities:
 
 
 def weighted_vote(labels: Labels) -> Probabilities:
-    """Weight raters by how often they agree with the vote: log odds, with the errors spread over the other classes."""
+    """Weight raters by the log odds of their agreement with the vote, with errors spread over the other classes."""
     majority = labels.votes.argmax(axis=1)
     given = labels.one_hot.sum(axis=(1, 2))
     agree = (labels.one_hot[:, np.arange(len(majority)), majority].sum(axis=1) + 1) / (given + 2)
@@ -95,7 +95,7 @@ def weighted_vote(labels: Labels) -> Probabilities:
 
 
 def best_rater(labels: Labels) -> Probabilities:
-    """Take the rater with most right labels, which nobody knows in advance; where it has no label, the vote."""
+    """Return the labels of the rater with most right labels, and votes where that rater has no label."""
     truth = labels.ensemble.truth
     right = [float((given == truth).mean()) for given in labels.ensemble.classifiers.values()]
     best = labels.one_hot[int(np.argmax(right))]
@@ -103,7 +103,7 @@ def best_rater(labels: Labels) -> Probabilities:
 
 
 def dawid_skene(labels: Labels) -> Probabilities:
-    """Fit a confusion matrix for every rater by EM (Dawid and Skene 1979), .01 labels in every entry."""
+    """Fit every rater's confusion matrix by EM (Dawid and Skene 1979), with 0.01 labels added to every entry."""
     shares = labels.votes + 1e-12
     shares /= shares.sum(axis=1, keepdims=True)
     for _ in range(_STEPS):
@@ -134,10 +134,10 @@ def c3e(labels: Labels, weight: float = 0.01) -> Probabilities:
 
 
 def bgcm(labels: Labels, weight: float = 2.0) -> Probabilities:
-    """Fit BGCM (Gao, Liang, Fan, Sun and Han 2009) to pooled labels: a walk between instances and groups.
+    """Fit BGCM (Gao, Liang, Fan, Sun and Han 2009) to pooled labels, by steps between instances and groups.
 
-    Each class of a rater and each cluster is a group, with the mean class probabilities of its instances; those of a
-    rater's class are pulled towards this class with the weight. An instance has the mean of its groups.
+    Each class of a rater and each cluster is a group. A group has the mean class probabilities of its instances; the
+    group of a rater's class is pulled towards that class by `weight`. An instance has the mean of its groups.
     """
     ensemble, k = labels.ensemble, labels.k
     clusters = [given[:, np.newaxis] == np.arange(n_values(given)) for given in ensemble.clusterings.values()]
@@ -169,7 +169,7 @@ def crowd_kit(name: str, labels: Labels) -> Probabilities:
 def bc3e(labels: Labels, draws: int | None = None) -> tuple[Probabilities, Mapping[str, float]]:
     """Fit by plain EM; return class probabilities, and the estimated share of right labels by rater.
 
-    `draws` is that of `numerics.bc3e.reliability`; None: the one that the protocol takes.
+    `draws` is explained in `numerics.bc3e.reliability`; None: the protocol's choice.
     """
     ensemble, k, bits = labels.ensemble, labels.k, MAX_BITS
     decides = draws is None and bool(ensemble.clusterings)
@@ -217,7 +217,7 @@ METHODS: Mapping[str, Method] = {
     "bc3e, 2 draws": lambda labels: bc3e(labels, _draws(labels, 2))[0],
     "bc3e, 3 draws": lambda labels: bc3e(labels, _draws(labels, 3))[0],
 }
-"""By name; bc3e as it is by default comes last in every table."""
+"""Methods by name; bc3e with its defaults is added at the end of every table."""
 
 CROWD_KIT: Mapping[str, Method] = {
     "vote": vote,
@@ -226,4 +226,4 @@ CROWD_KIT: Mapping[str, Method] = {
     "GLAD": partial(crowd_kit, "GLAD"),
     "MACE": partial(crowd_kit, "MACE"),
 }
-"""Methods of crowd-kit, which take the raters' labels only."""
+"""Methods of crowd-kit by name, which only use the raters' labels."""

@@ -1,4 +1,4 @@
-"""Worlds of class labels by several raters for benchmarks/raters.py: drawn crowds, classifiers of unequal quality."""
+"""Class labels by several raters for benchmarks/raters.py: synthetic crowds, and classifiers of unequal quality."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def crowd(
     classes: Sequence[float] | None = None,
     swapped: int = 0,
 ) -> Ensemble:
-    """Draw raters who err evenly, and clusterings that split the classes and are drawn for some of the instances.
+    """Draw raters whose errors are uniform over the other classes, and clusterings that split the classes.
 
     Parameters
     ----------
@@ -50,17 +50,17 @@ def crowd(
     right : sequence of float or int
         Each rater's share of right labels; or the number of raters, whose shares are even from .45 to .95.
     rng : numpy.random.Generator
-        Draws all.
+        Generator of all random numbers.
     missing : float
         Share of labels that a rater does not give.
     clusterings : int
         Number of clusterings, of 2 k, 3 k, ... clusters.
     wrong : float
-        Share of the instances whose cluster says nothing of their class.
+        Share of the instances whose cluster is random.
     classes : sequence of float or None
         Shares of the classes; None: equal.
     swapped : int
-        The first so many raters call class 0 class 1, and the other way round.
+        Number of raters, the first ones, that swap classes 0 and 1.
     """
     shares = rng.uniform(0.45, 0.95, right) if isinstance(right, int) else right
     truth = rng.choice(k, n, p=classes)
@@ -78,13 +78,13 @@ def crowd(
 
 
 def unrelated(right: Sequence[float], k: int, sizes: Sequence[int], rng: np.random.Generator) -> Ensemble:
-    """Draw raters as `crowd` does, and clusterings of so many clusters that have nothing to do with the classes."""
+    """Draw raters as `crowd` does, and clusterings, of `sizes` clusters, that do not depend on the classes."""
     clusters = {f"cluster_{place}": rng.integers(size, size=600) for place, size in enumerate(sizes)}
     return replace(crowd(600, k, right, rng), clusterings=clusters)
 
 
 def mixed(n: int, k: int, related: int, sizes: Sequence[int], rng: np.random.Generator) -> Ensemble:
-    """Draw four raters and clusterings as `crowd` does, and others that have nothing to do with the classes."""
+    """Draw four raters and clusterings as `crowd` does, and other clusterings that do not depend on the classes."""
     ensemble = crowd(n, k, 4, rng, clusterings=related)
     others = {f"other_{place}": rng.integers(size, size=n) for place, size in enumerate(sizes)}
     return replace(ensemble, clusterings={**ensemble.clusterings, **others})
@@ -113,16 +113,16 @@ def classified(
     missing: float = 0.0,
     clustered: bool = True,
 ) -> Ensemble:
-    """Label rows by seven classifiers, each of some of the columns, fitted to a few labeled rows; and by k-means.
+    """Label rows by k-means, and by seven classifiers fitted to some columns of a few labeled rows.
 
     Parameters
     ----------
     load : Callable
-        Inputs and classes.
+        Returns inputs and classes.
     labeled : float
-        Share of the rows of each class that is labeled, two at least.
+        Share of the rows of each class that is labeled; at least two rows are.
     rng : numpy.random.Generator
-        Draws rows and columns.
+        Generator of all random numbers.
     missing : float
         Share of labels that a classifier does not give.
     clustered : bool
@@ -150,28 +150,18 @@ def classified(
     return Ensemble(n, labels, clusters, y[~known])
 
 
-def wine(rng: np.random.Generator) -> Rows:
-    """Return scikit-learn's Wine."""
-    x, y = load_wine(return_X_y=True)
-    return x, y
+def _bundled(load: Callable[..., Rows]) -> Callable[[np.random.Generator], Rows]:
+    """Return a function of the generator that returns a data set of scikit-learn."""
+    return lambda rng: load(return_X_y=True)
 
 
-def cancer(rng: np.random.Generator) -> Rows:
-    """Return scikit-learn's Breast Cancer Wisconsin."""
-    x, y = load_breast_cancer(return_X_y=True)
-    return x, y
+wine, cancer, iris = _bundled(load_wine), _bundled(load_breast_cancer), _bundled(load_iris)
 
 
 def heart(rng: np.random.Generator) -> Rows:
-    """Return Statlog Heart, from its file."""
+    """Return the data set Statlog Heart from its file."""
     table = datasets.load("heart", datasets.locate("heart", {"data": data_setting()}))
     return table.x, table.outcome
-
-
-def iris(rng: np.random.Generator) -> Rows:
-    """Return scikit-learn's Iris."""
-    x, y = load_iris(return_X_y=True)
-    return x, y
 
 
 def _digits(rng: np.random.Generator) -> Rows:
@@ -181,7 +171,7 @@ def _digits(rng: np.random.Generator) -> Rows:
 
 
 def _halves(name: str, rng: np.random.Generator) -> Rows:
-    """Take 600 rows of a regression; the classes are the halves of its outcome."""
+    """Return 600 rows of a regression data set; the class is whether the outcome exceeds its median."""
     table = datasets.load(name, datasets.locate(name, {"data": data_setting()}))
     rows = rng.permutation(len(table.x))[:600]
     return table.x[rows], (table.outcome[rows] > np.median(table.outcome)).astype(np.int64)
@@ -237,4 +227,4 @@ WORLDS: Mapping[str, Callable[[np.random.Generator], Ensemble]] = {
     "bc3e-german": partial(_scenario, "bc3e-german"),
     "bc3e-pima": partial(_scenario, "bc3e-pima"),
 }
-"""By name: labels of instances by raters, and by clusterings."""
+"""Functions that draw labels by raters and by clusterings, by name."""

@@ -1,11 +1,11 @@
-"""bc3e beside votes, single raters, models of raters, C3E and BGCM: worlds of labels by raters and by clusterings.
+"""bc3e compared with votes, single raters, models of raters, C3E and BGCM, on labels by raters and clusterings.
 
     python -m benchmarks.raters [--draws 20] [--worlds "wine*"] [--seed 0] [--crowd-kit]
 
-The equations are those of the sites and of the center, on pooled labels, by plain EM. Shares of right classes are over
-all instances of a draw; log losses are means over instances of minus the log probability of the true class. The last
-columns compare the raters' estimated shares of right labels with the true ones. Below the table stand the mean ranks of
-the methods over the worlds, with Friedman's test and Nemenyi's critical difference.
+bc3e runs the equations of the sites and of the center on pooled labels, by plain EM. Each world has a line of
+accuracies in percent, and a line of log losses. The last columns compare the raters' estimated accuracies with the true
+ones. Below the table are the methods' mean ranks over the worlds, with Friedman's test and Nemenyi's critical
+difference.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
 from benchmarks.rater_methods import CROWD_KIT, METHODS, Labels, Method, bc3e
 from benchmarks.rater_worlds import WORLDS
-from benchmarks.tables import table_head, table_row
+from benchmarks.tables import standard_error, table_head, table_row
 from scenarios.registry import ScenarioError
 
 _OUT_OF_REACH = "best rater"
-"""Not known in advance, so without a rank."""
+"""The method without a rank: nobody knows the best rater in advance."""
 
 
 def agreement(labels: Labels, shares: Mapping[str, float]) -> tuple[float, float]:
-    """Compare estimated with true shares of right labels, over the raters: correlation, mean absolute error in %."""
+    """Return the correlation and mean absolute error, in percent, of the raters' estimated and true accuracies."""
     ensemble, estimated = labels.ensemble, np.array(list(shares.values()))
     true = np.array([float((given == ensemble.truth)[given >= 0].mean()) for given in ensemble.classifiers.values()])
     return float(np.corrcoef(true, estimated)[0, 1]), 100 * float(np.abs(true - estimated).mean())
 
 
 def measure(name: str, seeds: range, fits: Mapping[str, Method]) -> tuple[list[str], dict[str, float]]:
-    """Return a world's row of percentages and its row of log losses, and the percentages by method."""
+    """Return a world's line of percentages and its line of log losses, and the percentages by method."""
     number = list(WORLDS).index(name)
     right: dict[str, list[float]] = {}
     losses: dict[str, list[float]] = {}
@@ -50,12 +50,13 @@ def measure(name: str, seeds: range, fits: Mapping[str, Method]) -> tuple[list[s
             right.setdefault(method, []).append(labels.right(probabilities))
             losses.setdefault(method, []).append(labels.log_loss(probabilities))
     against = np.array(right["bc3e"]) - right["vote"]
-    error = against.std(ddof=1) / np.sqrt(len(seeds)) if len(seeds) > 1 else np.nan
     means = {method: float(np.mean(values)) for method, values in right.items()}
     cells = [f"{value:.1f}" for value in means.values()]
     alike, apart = np.mean(compared, axis=0)
     rows = [
-        table_row([name, *cells, f"{against.mean():+.1f} ± {error:.1f}", f"{alike:.2f}", f"{apart:.1f}"]),
+        table_row(
+            [name, *cells, f"{against.mean():+.1f} ± {standard_error(against):.1f}", f"{alike:.2f}", f"{apart:.1f}"]
+        ),
         table_row(["", *(f"*{np.mean(values):.2f}*" for values in losses.values()), "", "", ""]),
     ]
     return rows, means
@@ -74,7 +75,7 @@ def critical_difference(n_methods: int, n_worlds: int) -> float:
 
 
 def rank_lines(right: Float64[np.ndarray, "worlds methods"], methods: list[str]) -> list[str]:
-    """Return mean ranks, the best first, with the tests of whether they differ."""
+    """Return lines with the mean ranks, the best first, and the tests for differences."""
     n_worlds, n_methods = right.shape
     if n_worlds < 2:
         return []
@@ -92,9 +93,11 @@ def main() -> None:
     """Print the table in Markdown."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--draws", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0, help="of the first draw")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first draw")
     parser.add_argument("--worlds", default="*", help="name or glob of the worlds")
-    parser.add_argument("--crowd-kit", action="store_true", help="beside crowd-kit's methods instead: minutes a world")
+    parser.add_argument(
+        "--crowd-kit", action="store_true", help="compare with crowd-kit's methods; takes minutes per world"
+    )
     asked = parser.parse_args()
     fits = CROWD_KIT if asked.crowd_kit else METHODS
     methods = [*fits, "bc3e"]

@@ -1,10 +1,11 @@
 """Sites of real data with sec: ``python -m benchmarks.real_sites FOLDER --draws 10``.
 
-A column that could tell sites apart splits the rows of a data set. Each site gets a few of its rows at random, learns
-from all of them, holds a fifth out for its recommendation as sites of own data do, and errors are on up to 500 of its
-other rows, over the variance of their outcome: means over sites, ± standard errors over draws of the difference to
-alone. Losses have the noise of real sites, or none with `--exact`. FOLDER has ``concrete.csv.gz``,
-``airfoil.csv.gz``, ``wine.csv.gz``, ``adult.csv.gz`` and ``diabetes130.csv.gz``.
+The rows of a data set are split by a column, e.g. age or country, and each part belongs to a site. A site gets a few
+random rows of its part. It learns from all of them, and a fifth also judges its recommendation. Errors are computed on
+up to 500 other rows of its part, and divided by the variance of their outcome. The table has means over sites, and
+after ± the standard error, over draws, of the difference to sites alone. Losses have the noise of real sites, or none
+with `--exact`. FOLDER has ``concrete.csv.gz``, ``airfoil.csv.gz``, ``wine.csv.gz``, ``adult.csv.gz`` and
+``diabetes130.csv.gz``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from jaxtyping import Float64
 
 from benchmarks.decision_worlds import World
 from benchmarks.decisions import cluster, play
-from benchmarks.tables import table_head, table_row
+from benchmarks.tables import standard_error, table_head, table_row
 from numerics.sec.recommendation import first_choice, recommend
 from numerics.shared.regression_rows import RegressionRows
 
@@ -40,11 +41,11 @@ class Split:
     file, target : str
         The data set, and its outcome.
     site : callable
-        Returns every row's site, NaN for none; sites of few rows are left out.
+        Returns every row's site, or NaN for rows that belong to none; sites with few rows are left out.
     rows : int
-        Of each site, held-out ones included.
+        Rows of each site, including those that judge its recommendation.
     inputs : tuple of str
-        Columns of numbers; empty: all others.
+        Names of the inputs; empty: all other columns.
     """
 
     file: str
@@ -56,10 +57,6 @@ class Split:
 
 def _by(column: str, edges: Sequence[float] = ()) -> Callable[[Frame], "pd.Series[Any]"]:
     return lambda frame: pd.cut(frame[column], [-np.inf, *edges, np.inf]) if edges else frame[column]
-
-
-def _fifths(column: str) -> Callable[[Frame], "pd.Series[Any]"]:
-    return lambda frame: pd.qcut(frame[column], 5)
 
 
 def _largest(column: str, n: int) -> Callable[[Frame], "pd.Series[Any]"]:
@@ -75,7 +72,7 @@ _STAY = ("time_in_hospital", "num_lab_procedures", "num_procedures", "number_out
          "number_inpatient", "number_diagnoses")  # fmt: skip
 SPLITS = {
     "concrete's strength, age": Split("concrete", "strength_mpa", _by("age_days", (7, 28, 56))),
-    "concrete's strength, cement": Split("concrete", "strength_mpa", _fifths("cement")),
+    "concrete's strength, cement": Split("concrete", "strength_mpa", lambda frame: pd.qcut(frame["cement"], 5)),
     "airfoil's noise, chord": Split("airfoil", "sound_pressure_db", _by("chord_m")),
     "airfoil's noise, speed": Split("airfoil", "sound_pressure_db", _by("velocity_ms")),
     "wine's alcohol, class": Split("wine", "alcohol", _by("class"), 30),
@@ -86,7 +83,7 @@ SPLITS = {
         "diabetes130", "num_medications", _largest("medical_specialty", 5), 80, _STAY
     ),
 }
-"""By name: outcome and column of the sites."""
+"""Splits by name: the outcome, and the column that makes the sites."""
 
 
 def table_of(split: Split, folder: Path) -> Frame:
@@ -94,7 +91,7 @@ def table_of(split: Split, folder: Path) -> Frame:
     frame = pd.read_csv(folder / f"{split.file}.csv.gz", keep_default_na=False)
     if split.file == "adult":
         frame["man"], frame["married"] = frame["sex"] == "Male", frame["marital_status"].str.startswith("Married")
-    if split.file == "diabetes130":  # rows of one patient are not independent: the first stay of each
+    if split.file == "diabetes130":  # rows of one patient are not independent: only the first stay of each counts
         frame = frame.sort_values("encounter_id").drop_duplicates("patient_nbr")
     site = split.site(frame)
     inputs = list(split.inputs) or [name for name in frame.columns if name != split.target]
@@ -106,7 +103,7 @@ def table_of(split: Split, folder: Path) -> Frame:
 
 
 def draw(split: Split, table: Frame, seed: int) -> World:
-    """Draw every site's rows, of which it holds a fifth out; its test rows are the fresh ones."""
+    """Draw every site's training rows, of which a fifth judges its recommendation, and its test rows."""
     rng = np.random.default_rng(seed)
     inputs = [name for name in table.columns if not name.startswith("_")]
     rows = []
@@ -121,7 +118,7 @@ def draw(split: Split, table: Frame, seed: int) -> World:
 
 @dataclass(frozen=True)
 class Sites:
-    """Of one draw: number of clusters, recommendations, and errors by way, one a site."""
+    """Results of one draw: number of clusters, each site's recommendation, and each site's error by method."""
 
     k: int
     recommended: list[str]
@@ -129,7 +126,7 @@ class Sites:
 
 
 def measure(split: Split, table: Frame, seed: int, *, guarded: bool) -> Sites:
-    """Let sites of one draw learn, cluster and choose; return what their choices are worth."""
+    """Let the sites of one draw learn, cluster and choose, and return their errors."""
     world = draw(split, table, seed)
     held = world.held_out
     trial = play(world, seed, guarded=guarded)
@@ -162,8 +159,7 @@ def row(name: str, folder: Path, draws: range, *, guarded: bool) -> str:
     cells = [f"{means['alone'].mean():.3f}"]
     for way in list(means)[1:]:
         difference = means[way] - means["alone"]
-        error = difference.std(ddof=1) / np.sqrt(len(draws)) if len(draws) > 1 else np.nan
-        cells.append(f"{means[way].mean():.3f} ± {error:.3f}")
+        cells.append(f"{means[way].mean():.3f} ± {standard_error(difference):.3f}")
     sites = sum(len(each.recommended) for each in played)
     counts = "/".join(str(sum(each.recommended.count(way) for each in played)) for way in _CHOICES)
     worse = sum(int((each.errors["recommended"] > _WORSE * each.errors["alone"]).sum()) for each in played)
@@ -178,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--draws", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=0, help="of the first draw")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first draw")
     parser.add_argument("--only", nargs="+", default=list(SPLITS), choices=list(SPLITS))
     parser.add_argument("--exact", action="store_true", help="losses without the noise of real sites")
     asked = parser.parse_args(arguments)

@@ -1,8 +1,9 @@
-"""coreset on small sites beside all rows in one place: ``python -m benchmarks.refinement``.
+"""coreset on small sites compared with all rows in one place: ``python -m benchmarks.refinement``.
 
-Cost over the best of five fair k-means++ runs on all rows, with the assignment of the points, and with that of all rows
-after 0, 5, 10 and 20 rounds that move the centers. The price of fairness stands beside that of pooled rows, whose plain
-centers are those of k-means++. The whole protocol runs in this process. The data are searched in `CONSILIENCE_DATA`.
+Costs are divided by the lowest of five runs of fair k-means++ on all rows. Either only the coreset's points are
+assigned to centers, or all rows are, after 0, 5, 10 and 20 rounds that move the centers. The price of fairness is also
+that of all rows in one place, relative to centers of k-means++. The whole protocol runs in this process. The data are
+those of the directory `CONSILIENCE_DATA`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _Rows = tuple[Float64[np.ndarray, "n d"], Int64[np.ndarray, "n"]]
 
 
 def pooled_costs(rows: _Rows, k: int) -> tuple[float, float]:
-    """Return the costs of the best of five fair and of five plain clusterings of all rows."""
+    """Return the lowest costs of five fair and of five plain clusterings of all rows."""
     x, group = rows
     weights, totals = np.ones(len(x), np.int64), np.bincount(group)
     bounds = Bounds.of(totals / len(x), 1.0)
@@ -45,8 +46,8 @@ def pooled_costs(rows: _Rows, k: int) -> tuple[float, float]:
     return fair, plain
 
 
-def measured(world: str, n: int, k: int, split: str, seed: int, masked: bool = False) -> Mapping[str, list[float]]:
-    """Return by way the cost over the pooled one, the price of fairness, rounds, and megabytes from all sites."""
+def measure(world: str, n: int, k: int, split: str, seed: int, masked: bool = False) -> Mapping[str, list[float]]:
+    """Return cost over the pooled cost, price of fairness, rounds, and megabytes from all sites, by method."""
     data: dict[str, Any] = {} if world == "coreset-synthetic" else {"data": data_setting()}
     config = config_of(world, seed, coreset__rows=n, coreset__split=split, **data)
     shards = find(world).shards(config, seed, SITES)
@@ -67,7 +68,7 @@ def measured(world: str, n: int, k: int, split: str, seed: int, masked: bool = F
 
 
 def main() -> None:
-    """Print a line for every world, number of rows, number of clusters and split: means over the draws."""
+    """Print means over the draws for every world, number of rows, number of clusters and split."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=WORLDS)
@@ -79,7 +80,7 @@ def main() -> None:
     head = ["world", "rows", "k", "split", *names, "price: pooled", *names, "rounds", "MB"]
     print("\n".join(table_head(head)), flush=True)
     for world, n, k, split in itertools.product(chosen.worlds, chosen.rows, chosen.k, chosen.splits):
-        draws = [measured(world, n, k, split, seed) for seed in range(chosen.draws)]
+        draws = [measure(world, n, k, split, seed) for seed in range(chosen.draws)]
         mean = {name: np.mean([draw[name] for draw in draws], axis=0) for name in draws[0]}
         costs = [f"{mean[name][0]:.3f}" for name in names]
         prices = [f"{100 * mean[name][1]:.1f}" for name in ["pooled", *names]]

@@ -28,7 +28,7 @@ _PRINT_VERSIONS = (
     "import json, sys; from importlib.metadata import version; print(json.dumps({n: version(n) for n in sys.argv[1:]}))"
 )
 _GROWTH_MARGIN = 3.0
-"""Multiple of its budget after which the process of an axis is ended; only its last size can take too long."""
+"""The process of an axis is ended after this multiple of its budget, which only its last size can exceed."""
 
 Say = Callable[[str], None]
 Task = TypeVar("Task")
@@ -96,7 +96,7 @@ def collect(
     budget: float,
     say: Say,
 ) -> Results:
-    """Measure protocols beside their alternatives, and their growth.
+    """Measure protocols and their alternatives, and the growth of their costs.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def collect(
     budget : float
         Seconds for an axis of growth.
     say : Callable
-        Gets a line after every measurement.
+        Is called with a line after every measurement.
     """
     started, before = time.time(), load()
     sides = {protocol: compare(protocol, quick, limit, say) for protocol in (protocols if "side" in parts else ())}
@@ -129,7 +129,7 @@ def collect(
 
 
 def compare(protocol: str, quick: bool, limit: float, say: Say) -> list[Row]:
-    """Measure every method of a protocol on every case, each in its own process; `quick`: only on the last case."""
+    """Measure every method of a protocol in its own process on every case; if `quick`, only on the last one."""
     side = side_of(protocol, quick)
 
     def run(task: tuple[Case, Method]) -> Row:
@@ -149,7 +149,7 @@ def compare(protocol: str, quick: bool, limit: float, say: Say) -> list[Row]:
 
 
 def _in_turn(run: Callable[[Task], Answer], tasks: Sequence[Task], quick: bool) -> list[Answer]:
-    """Run one process after the other; in a trial, whose seconds are no measurements, two at a time."""
+    """Run one process after the other, or two at a time in a trial, whose seconds do not count."""
     with ThreadPoolExecutor(2 if quick else 1) as pool:
         return list(pool.map(run, tasks))
 

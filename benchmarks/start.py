@@ -1,13 +1,13 @@
-"""From the command to the page, and a round: the local engine beside Flower's, and where the seconds go.
+"""Seconds of whole runs and of rounds by the local engine and by Flower's, and of the stages of a run.
 
 Run it with ``python -m benchmarks.start``. docs/measurements.md has the figures of one run. It has four parts:
 
 - ``page``: ``consilience run bc3e-wine`` by the local engine and by Flower's, and ``flwr run``, one after the other.
 - ``rounds``: a round of 2, 20 and 200 sites by either engine.
-- ``stages``: where the processor seconds of the local engine go.
-- ``workers``: a run with much local work, in line and spread over two processes.
+- ``stages``: processor seconds of each stage of a run by the local engine.
+- ``workers``: a run with much local work, in one process and in two.
 
-Of several runs the best counts: other work on the machine can only make a run slower.
+The fastest of several runs counts, because other work on the machine can only slow a run down.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ HEAVY = ("gp-synthetic", "--set", "cells=part=figure11 M=10 K=5")
 
 @dataclass(frozen=True)
 class Cost:
-    """What a command took.
+    """Cost of a command.
 
     Attributes
     ----------
     wall : float
         Seconds from start to end.
     cpu : float
-        Processor seconds of its process and those that it waited for.
+        Processor seconds of its process and of those that it waited for.
     results : Path
-        The results directory that it named.
+        The results directory that it printed.
     """
 
     wall: float
@@ -70,13 +70,13 @@ def cost_of(command: Sequence[str], env: Mapping[str, str]) -> Cost:
 
 
 def best(costs: Sequence[Cost]) -> str:
-    """Write the best wall time and the least processor time of several runs."""
+    """Return the cells with the shortest wall and processor time of several runs."""
     return f"{min(each.wall for each in costs):.1f} | {min(each.cpu for each in costs):.1f}"
 
 
 @contextmanager
 def surroundings() -> Iterator[tuple[dict[str, str], Path]]:
-    """Give an environment with a home of its own for Flower, and a folder for results."""
+    """Yield an environment with a temporary home of Flower, and a folder for results."""
     from consilience.flower_programs import environment
 
     with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
@@ -84,7 +84,7 @@ def surroundings() -> Iterator[tuple[dict[str, str], Path]]:
 
 
 def page(times: int) -> None:
-    """From the command to the page, by each engine in turn."""
+    """Measure runs from the command to the page, by each engine in turn."""
     from consilience.superlink import own_superlink
 
     with surroundings() as (env, folder):
@@ -109,7 +109,7 @@ def page(times: int) -> None:
 
 
 def rounds(times: int) -> None:
-    """A round of few and of many sites, by each engine in turn: the median of the run's rounds but the first."""
+    """Measure rounds of few and of many sites by each engine in turn, as medians over all rounds except the first."""
     print("\n| sites | local round, ms | simulated round, ms | ratio |\n| --- | --- | --- | --- |")
     for n_sites in N_SITES:
         least = {"local": float("inf"), "flower": float("inf")}
@@ -126,7 +126,7 @@ def rounds(times: int) -> None:
 
 
 def workers(times: int) -> None:
-    """A run with much local work, in line and over two workers."""
+    """Measure a run with much local work, in one process and with two workers."""
     print(f"\n| `consilience run {' '.join(HEAVY)}` | wall, s | processor, s |\n| --- | --- | --- |")
     costs: dict[str, list[Cost]] = {"in line": [], "two workers": []}
     with surroundings() as (env, folder):
@@ -142,7 +142,7 @@ def workers(times: int) -> None:
 
 
 class Stages:
-    """Processor seconds by stage; a stage within another one does not count there."""
+    """Processor seconds by stage; a stage inside another one is not counted twice."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -150,7 +150,7 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count the body of the ``with`` statement."""
+        """Add the seconds of the ``with`` statement's body to a stage."""
         start = time.process_time()
         self._inner.append(0.0)
         try:
@@ -161,7 +161,7 @@ class Stages:
             self._inner[-1] += took
 
     def wrap(self, owner: Any, attribute: str, name: str) -> None:
-        """Count the calls of a function of a module or class."""
+        """Add the seconds of all calls of a function to a stage; `owner` is its module or class."""
         function: Callable[..., Any] = getattr(owner, attribute)
 
         def call(*arguments: Any, **options: Any) -> Any:
@@ -197,7 +197,7 @@ def one_run_in_stages(folder: str) -> None:
 
 
 def stages(times: int) -> None:
-    """Where the processor seconds of ``consilience run bc3e-wine`` go: the best of several runs."""
+    """Measure the stages of ``consilience run bc3e-wine`` by processor seconds, in the fastest of several runs."""
     runs = []
     with surroundings() as (env, folder):
         for _ in range(times + 1):

@@ -1,4 +1,4 @@
-"""Many SuperNodes on one machine: a run of bc3e with TLS and keys, of which some SuperNodes are killed in its midst.
+"""Many SuperNodes on one machine: a run of bc3e with TLS and keys, during which some SuperNodes are killed.
 
 Run it with ``python -m benchmarks.supernodes``. docs/measurements.md has figures.
 """
@@ -23,6 +23,8 @@ from consilience.local_federation import CENTER, LocalFederation, LocalSite, fed
 from tests.process.processes import APP, THREADS, BackgroundRun, descendants, start_deployed_run
 
 ROWS = 200
+_TIMEOUT = 1800.0
+"""Seconds to wait for a round, or for the end of the run."""
 
 
 def write_sites(folder: Path, n_sites: int) -> list[LocalSite]:
@@ -39,7 +41,7 @@ def write_sites(folder: Path, n_sites: int) -> list[LocalSite]:
 
 
 def show_memory(started: LocalFederation, what: str) -> None:
-    """Print the memory that belongs to each process alone (USS): of the center, and the mean of a site's."""
+    """Print the memory that no other process shares (USS), of the center and on average of a site."""
 
     def own(pid: int) -> float:
         family = [pid, *descendants(pid)]
@@ -63,7 +65,7 @@ def show_memory(started: LocalFederation, what: str) -> None:
 
 
 def kill(started: LocalFederation, names: list[str]) -> None:
-    """Kill SuperNodes and all that they have started."""
+    """Kill SuperNodes and all processes that they have started."""
     for name in names:
         pid = started.processes[name].pid
         for each in (pid, *descendants(pid)):
@@ -71,23 +73,23 @@ def kill(started: LocalFederation, names: list[str]) -> None:
 
 
 def yield_to_center(started: LocalFederation, names: list[str]) -> None:
-    """Give SuperNodes, and what they will start, a lower priority: elsewhere they would not share the center's cores.
+    """Lower the priority of SuperNodes and their later children, which here share the center's cores.
 
-    Flower ends a run whose ServerApp has no time to say that it is alive.
+    Otherwise the ServerApp may have no time to report that it is alive, and Flower ends the run.
     """
     for name in names:
         for pid in (started.processes[name].pid, *descendants(started.processes[name].pid)):
             os.setpriority(os.PRIO_PROCESS, pid, 5)
 
 
-def carry_out(started: LocalFederation, run: BackgroundRun, dying: list[str], timeout: float) -> None:
-    """Wait for the run, and kill after its second round."""
-    run.wait_for("round   1", timeout)
+def carry_out(started: LocalFederation, run: BackgroundRun, dying: list[str]) -> None:
+    """Kill SuperNodes after the second round, and wait for the end of the run."""
+    run.wait_for("round   1", _TIMEOUT)
     show_memory(started, "in the second round")
-    run.wait_for("round   2", timeout)
+    run.wait_for("round   2", _TIMEOUT)
     kill(started, dying)
     print(f"killed after round 2: {len(dying)}", flush=True)
-    outcome = run.wait(timeout)
+    outcome = run.wait(_TIMEOUT)
     print(outcome.status, outcome.results or outcome.refused)
     print(outcome.log)
     if outcome.results:
@@ -122,7 +124,7 @@ def main() -> None:
             yield_to_center(started, [site.name for site in sites])
             run = start_deployed_run(APP, settings, started.env, folder / "log")
             try:
-                carry_out(started, run, [site.name for site in sites[: options.die]], 1800.0)
+                carry_out(started, run, [site.name for site in sites[: options.die]])
             finally:
                 run.end()
         print(f"load at the end {os.getloadavg()[0]:.1f}")

@@ -1,9 +1,12 @@
-"""Tables in Markdown, and readable numbers."""
+"""Tables in Markdown, readable numbers, and standard errors."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
 
 _MILLISECOND = 1e-3
 
@@ -19,7 +22,7 @@ def table_row(cells: Iterable[str]) -> str:
 
 
 def format_number(value: float, digits: int) -> str:
-    """Return a number with so many significant digits and no power of ten; "" if it is not finite."""
+    """Return a number with `digits` significant digits and no power of ten; "" if it is not finite."""
     if not math.isfinite(value):
         return ""
     if value == 0:
@@ -45,3 +48,17 @@ def format_size(count: float) -> str:
         if count >= factor:
             return f"{format_number(count / factor, 3)} {unit}"
     return f"{count:.0f} B" if count else "0"
+
+
+def standard_error(values: Any) -> Any:
+    """Return the standard error of the mean over the first axis, the draws; NaN for a single draw."""
+    draws = np.asarray(values)
+    if len(draws) < 2:
+        return np.full(draws.shape[1:], np.nan)[()]
+    return draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
+
+
+def means_and_errors(values: Any) -> list[str]:
+    """Return the cells of a table, mean ± standard error, from rows of draws and columns of measures."""
+    errors = standard_error(values)
+    return [f"{mean:.3f} ± {error:.3f}" for mean, error in zip(np.mean(values, axis=0), errors, strict=True)]

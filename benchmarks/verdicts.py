@@ -1,7 +1,7 @@
-"""Share of right verdicts on worlds in which the right one is known.
+"""Share of right verdicts on worlds whose right verdict is known.
 
-``python -m benchmarks.verdicts --draws 20`` prints a row for every protocol and world: how often the run said join, do
-not join, too few rows, and undecided.
+``python -m benchmarks.verdicts --draws 20`` prints a line for every protocol and world, with the number of runs that
+said join, do not join, too few rows, and undecided.
 """
 
 from __future__ import annotations
@@ -22,15 +22,13 @@ Tables = dict[str, pd.DataFrame]
 World = tuple[Callable[[np.random.Generator], "cs.Run"], str]
 
 
-def regression_sites(
-    rng: np.random.Generator, relations: Float64[np.ndarray, "L p"], n: int, noise: float = 1.0
-) -> Tables:
-    """Return a table a site: columns ``x0``, ... and ``y``, a linear relation of its own."""
+def regression_sites(rng: np.random.Generator, relations: Float64[np.ndarray, "L p"], n: int) -> Tables:
+    """Return a table for each site with columns ``x0``, ... and ``y``, by its linear relation and noise."""
     tables = {}
     for place, relation in enumerate(relations):
         x = rng.normal(size=(n, len(relation)))
         names = {f"x{j}": x[:, j] for j in range(len(relation))}
-        tables[f"site-{place}"] = pd.DataFrame({**names, "y": x @ relation + rng.normal(0, noise, n)})
+        tables[f"site-{place}"] = pd.DataFrame({**names, "y": x @ relation + rng.normal(size=n)})
     return tables
 
 
@@ -44,7 +42,7 @@ def _sec(n: int, sites: int, *, same: bool) -> Callable[[np.random.Generator], c
 
 
 def _labels(rng: np.random.Generator, truth: Int64[np.ndarray, "n"], right: float, k: int) -> Int64[np.ndarray, "n"]:
-    """Return the labels of a classifier that is right in such a share of the instances, and else wrong at random."""
+    """Return a classifier's labels, of which a share `right` is right; errors are uniform over the other classes."""
     wrong = (truth + rng.integers(1, k, len(truth))) % k
     return np.where(rng.random(len(truth)) < right, truth, wrong)
 
@@ -76,7 +74,7 @@ def _residual(n: int, weight: float) -> Callable[[np.random.Generator], cs.Run]:
 
 
 def _coreset(n: int, sites: int, k: int, *, same: bool, exact: bool = False) -> Callable[[np.random.Generator], cs.Run]:
-    """Clusters at the same places everywhere, or at each site's own; two groups that lie a little apart."""
+    """Draw sites with the `same` or with different cluster centers, and two groups a little apart."""
 
     def draw(rng: np.random.Generator) -> cs.Run:
         tables, d = {}, 5
@@ -95,7 +93,7 @@ def _coreset(n: int, sites: int, k: int, *, same: bool, exact: bool = False) -> 
 
 
 def _gp(n: int, inputs: int, sites: int, points: int, *, regions: bool) -> Callable[[np.random.Generator], cs.Run]:
-    """Noisy values of a sum of sines, of each site in a region of its own or everywhere; points lie everywhere."""
+    """Draw noisy sums of sines; sites are in separate `regions` or, like the points, in the whole range."""
 
     def draw(rng: np.random.Generator) -> cs.Run:
         phases = rng.uniform(0, 2 * np.pi, inputs)
@@ -130,15 +128,15 @@ WORLDS: Mapping[str, World] = {
     "gp, one input, 3 sites of 300 rows, 1000 points": (_gp(300, 1, 3, 1000, regions=False), DO_NOT_JOIN),
     "gp, one input, 3 sites of 60 rows, 100 points": (_gp(60, 1, 3, 100, regions=False), TOO_FEW),
 }
-"""By name, what draws and runs a world, and the right verdict."""
+"""By name: function that draws and runs a world, and the right verdict."""
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--draws", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=7, help="another one draws other worlds")
-    parser.add_argument("--only", default="", help="worlds whose name begins so")
+    parser.add_argument("--seed", type=int, default=7, help="seed of the worlds")
+    parser.add_argument("--only", default="", help="beginning of the worlds' names")
     options = parser.parse_args()
     print("| world | right | said |\n| --- | --- | --- |")
     for name, (draw, right) in WORLDS.items():

@@ -107,6 +107,7 @@ class PrivateKeys:
                 (turns / turn).rename(turns / after)
             else:
                 turns.mkdir(mode=0o700, parents=True, exist_ok=True)
+                _refuse_foreign(turns)
                 (turns / after).touch(mode=0o600, exist_ok=False)
                 _prune(turns)
         except FileNotFoundError as error:
@@ -164,6 +165,12 @@ def own_secret(directory: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"{path} cannot be read or made: {error}") from error
+
+
+def _refuse_foreign(turns: Path) -> None:
+    """Refuse a folder that another user has made in the temporary directory: whoever owns it can give a turn twice."""
+    if hasattr(os, "getuid") and turns.parent == Path(tempfile.gettempdir()) and turns.stat().st_uid != os.getuid():
+        raise PermissionError(f"{turns} belongs to another user")
 
 
 def _prune(turns: Path) -> None:

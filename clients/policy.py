@@ -8,6 +8,8 @@ lie on one machine.
 from __future__ import annotations
 
 import logging
+import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
@@ -88,17 +90,21 @@ class Policy:
         Raises
         ------
         PolicyError
-            If the file is missing or is not TOML, or a key is unknown or has an impossible value.
+            If the file is missing or is not TOML, if any user may change it, or if a key is unknown or has an
+            impossible value.
         """
         import difflib  # these two are for sites that have a policy: in deployment every ask is a process of its own
         import tomllib
 
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
+            open_to_all = os.name == "posix" and path.stat().st_mode & stat.S_IWOTH
         except OSError as error:
             raise PolicyError(f"policy {path}: cannot be read ({error.strerror})") from None
         except ValueError as error:  # bad TOML, or no UTF-8
             raise PolicyError(f"policy {path}: is not TOML: {error}") from None
+        if open_to_all:
+            raise PolicyError(f"policy {path}: any user of this machine may change it; type: chmod o-w {path}")
         known = {each.name.replace("_", "-"): each.name for each in fields(cls)}
         values: dict[str, Any] = {}
         for key, value in content.items():

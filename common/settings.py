@@ -155,7 +155,7 @@ def setting(
     words : str
         The default in words, if its value does not say it all (0 for "as many as there are").
     path, own, data : bool
-        As of `Setting`.
+        As in `Setting`.
 
     Examples
     --------
@@ -353,7 +353,7 @@ def to_toml(values: Mapping[str, Value]) -> str:
 
 
 def toml_value(key: str, value: Value) -> str:
-    """Return a value as TOML writes it; errors as of `to_toml`.
+    """Return a value as TOML writes it; errors as in `to_toml`.
 
     Examples
     --------

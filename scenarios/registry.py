@@ -71,7 +71,7 @@ class Scenario:
     summary : str
         One line for `consilience list`.
     shards : Callable[[Config, int, int], list]
-        ``shards(config, seed, n_sites)``: the private shards, one a site, in the order of the sites' names, with
+        ``shards(config, seed, n_sites)``: the private shards, one per site, in the order of the sites' names, with
         read-only arrays, from the run configuration and a seed of 0 or greater. A `ScenarioError` if a setting is out
         of range, the number of sites is impossible, or the data are not available.
     baselines : Callable[[Config, int], Mapping[str, float]]
@@ -79,7 +79,7 @@ class Scenario:
     published : Mapping[str, float]
         The paper's results by metric name.
     truth : Callable[[Config, int, int], list] or None
-        ``truth(config, seed, n_sites)``: one integer a site, in the order of the sites' names, known only because the
+        ``truth(config, seed, n_sites)``: one integer per site, in the order of the sites' names, known only because the
         world is synthetic, e.g. a site's true cluster. It serves to evaluate results, never to compute them. It returns
         None if a user's file replaces the synthetic data.
     outcome : Callable[[Config, int], Any] or None

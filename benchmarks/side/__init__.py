@@ -1,12 +1,12 @@
-"""Protocols beside their alternatives: on the same rows, measured in the same way.
+"""Protocols compared with their alternatives, on the same rows and measured in the same way.
 
-A module of this package is a protocol. Its ``side(quick)`` returns a `Side`: data sets, metrics, methods. Every method
+Each protocol has a module, whose ``side(quick)`` returns a `Side`: data sets, metrics, methods. Every method
 runs on every data set in a fresh process of one thread (``python -m benchmarks.side PROTOCOL CASE METHOD``), which
 prints a `benchmarks.side.measurement.Measurement` as JSON. benchmarks/side/gp.py is a short example.
 
-The process first loads a small case and runs the method on it once, unmeasured, so that everything is imported and
-compiled. Then for every seed it loads the data, notes the memory it holds, and times ``run(data, seed)``. The result
-says how many rounds and bytes the method took, and computes its metrics afterwards, off the clock.
+The process first runs the method on a small case, unmeasured, so that everything is imported and compiled. Then it
+loads the data of every seed, notes its memory, and times ``run(data, seed)``. The result has the method's rounds and
+bytes; its metrics are computed afterwards, untimed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PEERS = "CONSILIENCE_PEERS"
 
 
 class NotHereError(RuntimeError):
-    """A case or method lacks a file or package; the message says in a few words how to get it."""
+    """A case or method lacks a file or package; the message briefly says how to get it."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Metric:
     heading : str
         Heading of its column.
     better : str
-        ``lower``, ``higher``, or ``near 0.95`` with any number. Empty: none is better.
+        ``lower``, ``higher``, or e.g. ``near 0.95``. Empty: no value is better than another.
     digits : int
         Number of significant digits in the page.
     """
@@ -63,12 +63,12 @@ class Result:
     to_sites, from_sites : float
         Bytes of all sites together; of a method that pools rows, the bytes of the rows.
     seconds : float
-        Seconds, if they are not those of the call of ``run`` (NaN). For the protocols they are those of the center and
-        all sites, one after the other, without the benchmark's own work.
+        Seconds of the method; NaN: those of the call of ``run``. Protocols count center and sites, one after the other,
+        without the benchmark's own work.
     center, slowest : float
         Seconds of the center, and of the slowest site of every round, summed; NaN: there is no center.
     peak : float
-        Bytes beside the data, if another process did the work; NaN: this process did.
+        Peak bytes beyond the data, if another process did the work; NaN: this process did it.
     """
 
     score: Callable[[], Mapping[str, float]]
@@ -90,7 +90,7 @@ class Case:
     name : str
         Name in the page.
     about : str
-        Rows, columns, sites and split in a few words.
+        Short description of rows, columns, sites and split.
     load : Callable
         ``load(seed)`` returns the data; raises `NotHereError` or `scenarios.registry.ScenarioError` without its file.
     seeds : int
@@ -116,15 +116,15 @@ class Method:
     leaves : str
         What leaves a site, e.g. ``rows``, ``nothing``, ``models``, ``sums``.
     ours : bool
-        Whether it is the protocol.
+        Whether the method is the protocol itself.
     needs : tuple of str
         Modules that the project does not depend on.
     package : str
         Their name for pip.
     apart : bool
-        Whether the Python of `PEERS`, or this one, imports them in a process of its own.
+        Whether another process imports the modules, by the Python in `PEERS` if it is set.
     limit : float
-        Seconds for its process, all seeds, loading included; 0: the limit on the command line.
+        Seconds for the process with all seeds, including loading; 0: the limit of the command line.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Side:
-    """Everything that is compared for a protocol.
+    """The comparison of a protocol with its alternatives.
 
     Attributes
     ----------
@@ -148,13 +148,13 @@ class Side:
     task : str
         The task of all methods, in a sentence.
     metrics : sequence of Metric
-        The first one ranks the methods in the summary.
+        The first one ranks the methods.
     cases : sequence of Case
         Data sets; the last needs no file.
     methods : sequence of Method
         The protocol first.
     small : Callable
-        ``small()`` returns data on which a method takes a fraction of a second; it runs there before it is measured.
+        ``small()`` returns data for the unmeasured run, on which a method takes a fraction of a second.
     notes : str
         Settings and tuning of the methods, in Markdown; no results.
     """

@@ -1,4 +1,4 @@
-"""bc3e beside its equations on pooled labels, the majority vote, Dawid and Skene's model, and single classifiers."""
+"""bc3e compared with its equations on pooled labels, majority vote, Dawid and Skene's model, single classifiers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.reference_bc3e import fit
 
 N_SITES = 5
 TOLERANCE = 1e-6
-"""Relative change of the bound at which a fit ends, federated or centralized."""
+"""Relative change of the bound at which a federated or centralized fit ends."""
 MOST_ROUNDS = 10_000
 PLAIN = {"bc3e__accelerate": False}
 _NOTES = f"""
@@ -42,7 +42,7 @@ class World:
     shards : sequence of Ensemble
         Labels at the sites.
     pooled : Ensemble
-        All labels, as no site ever holds them.
+        All labels in one place.
     """
 
     shards: Sequence[Ensemble]
@@ -64,7 +64,7 @@ class World:
 
 
 def draw(name: str, seed: int) -> World:
-    """Draw a scenario, its instances split at random."""
+    """Draw a scenario, with its instances split at random."""
     config = config_of(name, seed, data=data_setting())
     return World(scenario.shards(name, config, seed, N_SITES), scenario.pooled(name, config, seed))
 
@@ -73,7 +73,7 @@ def draw(name: str, seed: int) -> World:
 
 
 def consilience(settings: Mapping[str, Any], data: World, seed: int) -> Result:
-    """Run the protocol, split by rows."""
+    """Run the protocol with instances split among sites."""
     fitted = {"bc3e__tolerance": TOLERANCE, "bc3e__max_rounds": MOST_ROUNDS, **settings}
     transcript = run_protocol("bc3e", data.shards, seed, fitted)
     return result_of(
@@ -94,13 +94,13 @@ def centralized(data: World, seed: int) -> Result:
 
 
 def vote(data: World, seed: int) -> Result:
-    """Take the class of most classifiers, at each site by itself; of several the lowest."""
+    """Take the class of most classifiers, separately at each site; in a tie the lowest class."""
     labels = (data.votes[:, :, np.newaxis] == np.arange(data.k)).sum(axis=1).argmax(axis=1)
     return Result(lambda: {"right": data.accuracy(labels)})
 
 
 def dawid_skene(data: World, seed: int) -> Result:
-    """Fit voters with confusion matrices of their own (crowd-kit)."""
+    """Fit a confusion matrix for every classifier (crowd-kit)."""
     labels = rater_methods.crowd_kit("DawidSkene", rater_methods.Labels.of(data.pooled)).argmax(axis=1)
     return Result(lambda: {"right": data.accuracy(labels)}, from_sites=data.votes.nbytes)
 

@@ -1,4 +1,4 @@
-"""coreset beside k-means that ignores the groups, fair clusterings of pooled rows, and other packages."""
+"""coreset compared with k-means that ignores the groups, fair clusterings of pooled rows, and other packages."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from strategies.coreset import CoresetOutcome
 
 PACKAGES = Path(__file__).with_name("coreset_packages.py")
 EQUAL = Bounds.of(np.array([0.5, 0.5]), 1.0)
-"""As many rows of one group as of the other in every cluster."""
+"""Every cluster has as many rows of one group as of the other."""
 RESTARTS = 5
-"""Starts of every method with such a setting; the protocol's default."""
+"""Starts of every method with this setting, as many as the protocol's default."""
 POINTS_PER_GROUP = 300
 """Points of `bico`'s coreset of a group: `fair-kmeans` takes a minute for a few thousand points."""
 MOST_PAIRED = 1000
-"""Up to so many rows, `fair-kmeans` runs on all of them."""
+"""Maximum number of rows on which `fair-kmeans` runs."""
 _PROCESS_LIMIT = 120.0
 _DOUBLE, _GROUP = 8, 1
 
@@ -89,7 +89,7 @@ class Split:
 
 
 def adult(rows: int, k: int, sites: int, seed: int) -> Split:
-    """Draw rows of the census, split at random."""
+    """Draw rows of Adult, split at random."""
     config = config_of("coreset-adult", seed, data=data_setting(), coreset__rows=rows)
     return Split(find("coreset-adult").shards(config, seed, sites), k)
 

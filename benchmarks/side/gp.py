@@ -1,4 +1,4 @@
-"""gp beside Gaussian processes of pooled rows, those of one site alone, and their product."""
+"""gp compared with Gaussian processes of pooled rows or of one site, and with their product."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxtyping import Float64
 
 from benchmarks.driver import Transcript, config_of
 from benchmarks.side import Case, Method, Metric, Result, Side, data_setting
-from benchmarks.side.gp_peers import EPOCHS, INDUCING, STEPS, Peer, exact, exact_cholesky, full, sklearn_process, svgp
+from benchmarks.side.gp_peers import EPOCHS, INDUCING, STEPS, Peer, exact, full, sklearn_process, svgp
 from benchmarks.side.protocol import result_of, run_protocol
 from benchmarks.side.synthetic import neighbors, surface
 from numerics.gp.measurements import Measurements, Queries
@@ -28,7 +28,7 @@ _DOUBLE = 8
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows of the sites, and the center's query points, whose outputs only the score uses."""
+    """Rows of the sites, and the center's query points, whose outputs are only used for the score."""
 
     shards: Sequence[Measurements]
     queries: Queries
@@ -59,7 +59,7 @@ class Split:
 
 
 def concrete(seed: int) -> Split:
-    """Draw concrete: ten sites of neighboring rows, as the scenario splits them."""
+    """Draw concrete, split as in the scenario: ten sites of neighboring rows."""
     scenario, config = find("gp-concrete"), config_of("gp-concrete", seed, data=data_setting())
     assert scenario.queries
     return Split(scenario.shards(config, seed, 10), scenario.queries(config, seed))
@@ -106,7 +106,7 @@ def alone(data: Split, seed: int) -> Result:
 
 
 def product(data: Split, seed: int) -> Result:
-    """Multiply the predictions of the sites' own processes: precisions add up (Hinton 2002)."""
+    """Multiply the densities predicted by the sites' own processes, so that precisions add up (Hinton 2002)."""
     predictions, seconds = _experts(data, seed)
     started = time.perf_counter()
     precision = sum(1 / variance for _, variance in predictions)
@@ -123,7 +123,7 @@ def product(data: Split, seed: int) -> Result:
 
 
 def _experts(data: Split, seed: int) -> tuple[list[tuple[Numbers, Numbers]], list[float]]:
-    """Return predictions and seconds of every site's own process, in the units of all rows."""
+    """Return predictions, in the units of all rows, and seconds of every site's own process."""
     common, predictions, seconds = data.units, [], []
     for shard in data.shards:
         started = time.perf_counter()
@@ -175,7 +175,13 @@ def side(quick: bool) -> Side:
             Method("product of experts", product, "predictions"),
             Method("scikit-learn", partial(in_one_place, sklearn_process), "rows"),
             Method("GPyTorch ExactGP", partial(in_one_place, exact), "rows", needs=torch, package="gpytorch"),
-            Method("ExactGP, Cholesky", partial(in_one_place, exact_cholesky), "rows", needs=torch, package="gpytorch"),
+            Method(
+                "ExactGP, Cholesky",
+                partial(in_one_place, partial(exact, cholesky=True)),
+                "rows",
+                needs=torch,
+                package="gpytorch",
+            ),
             Method("GPyTorch SVGP", partial(in_one_place, svgp), "rows", needs=torch, package="gpytorch"),
         ),
         small=partial(smooth, 60, 2, 0),

@@ -1,7 +1,7 @@
 """Gaussian processes of pooled rows, by GPyTorch, by scikit-learn and by the project's own code.
 
-Every peer learns from standardized rows and predicts mean and variance of an observation, in double precision, with the
-squared exponential and a length for every input, like the experts by default.
+Every peer learns from standardized rows and predicts mean and variance of an observation in double precision. The
+kernel is the experts' default, a squared exponential with a length for every input.
 """
 
 from __future__ import annotations
@@ -18,27 +18,18 @@ Peer = Callable[[Rows, Numbers, int], Predictor]
 """``peer(x, y, seed)`` learns and returns a predictor."""
 
 STEPS, STEP = 100, 0.1
-"""Steps of Adam and their size, for the exact process."""
+"""Number and size of Adam's steps for the exact process."""
 INDUCING, EPOCHS, BATCH, SVGP_STEP = 256, 200, 256, 0.01
 START_NOISE = 0.1
 _AT_ONCE = 1000
-"""Query points in one call."""
+"""Number of query points in one call."""
 
 
 # -- GPyTorch ---------------------------------------------------------------------------------------------------------
 
 
-def exact(x: Rows, y: Numbers, seed: int) -> Predictor:
-    """Fit `ExactGP` with its defaults: beyond 800 rows by conjugate gradients and Lanczos' method."""
-    return _exact(x, y, seed, cholesky=False)
-
-
-def exact_cholesky(x: Rows, y: Numbers, seed: int) -> Predictor:
-    """Fit `ExactGP` by Cholesky factors for any number of rows."""
-    return _exact(x, y, seed, cholesky=True)
-
-
-def _exact(x: Rows, y: Numbers, seed: int, *, cholesky: bool) -> Predictor:
+def exact(x: Rows, y: Numbers, seed: int, *, cholesky: bool = False) -> Predictor:
+    """Fit `ExactGP` with its defaults, which beyond 800 rows are conjugate gradients, or always by Cholesky factors."""
     import gpytorch
     import torch
 
@@ -79,7 +70,7 @@ def _exact(x: Rows, y: Numbers, seed: int, *, cholesky: bool) -> Predictor:
 
 
 def svgp(x: Rows, y: Numbers, seed: int, epochs: int = 0) -> Predictor:
-    """Fit `SVGP`, the variational process of inducing points, by batches of rows; by default in `EPOCHS`."""
+    """Fit `SVGP`, the variational process of inducing points, by batches of rows; 0 epochs: `EPOCHS`."""
     import gpytorch
     import torch
 
@@ -133,7 +124,7 @@ def svgp(x: Rows, y: Numbers, seed: int, epochs: int = 0) -> Predictor:
 
 
 def sklearn_process(x: Rows, y: Numbers, seed: int) -> Predictor:
-    """Fit scikit-learn's process by its own L-BFGS from its own start."""
+    """Fit scikit-learn's process with its default optimizer and start."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 

@@ -1,4 +1,4 @@
-"""Measurement of one method on one case in this process, as in ``python -m benchmarks.side``."""
+"""Measurement of one method on one case in this process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from numerics.shared.threads import single_threaded
 
 @dataclass(frozen=True)
 class Measurement:
-    """Metrics and costs of a method on a case: means over the seeds, for `peak` the largest.
+    """Metrics and costs of a method on a case: means over the seeds, except the maximum of `peak`.
 
     Attributes
     ----------
@@ -35,13 +35,13 @@ class Measurement:
     seconds, processor : float
         Seconds of wall time, and of the processor if the method ran in this process.
     center, slowest : float
-        Share of `seconds` of the center, and of the slowest site of every round; NaN: there is no center.
+        Seconds of the center, and of the slowest site of every round, summed; NaN: there is no center.
     rounds, to_sites, from_sites : float
         Rounds of messages, and their bytes.
     peak : float
-        Highest number of bytes that the process held, above those with the data loaded; NaN if unknown.
+        Peak bytes of the process, above those with the data loaded; NaN if unknown.
     elsewhere : bool
-        Whether another process did the work, so that `processor` means nothing.
+        Whether another process did the work, so that `processor` has no meaning.
     """
 
     metrics: Mapping[str, float]
@@ -58,18 +58,18 @@ class Measurement:
 
     @property
     def pooled(self) -> bool:
-        """Whether all rows were moved to one place: bytes without a round."""
+        """Whether all rows were sent to one place: there are bytes but no round."""
         return self.rounds == 0 and self.from_sites > 0
 
 
 def side_of(protocol: str, quick: bool) -> Side:
-    """Return the comparison of a protocol; only its own module is imported."""
+    """Return the comparison of a protocol; no other protocol's module is imported."""
     side: Side = importlib.import_module(f"benchmarks.side.{protocol}").side(quick)
     return side
 
 
 def check_installed(method: Method) -> None:
-    """Raise `NotHereError` where a package that the method needs is not installed."""
+    """Raise `NotHereError` if a package that the method needs is not installed."""
     python = os.environ.get(PEERS, "") if method.apart else ""
     if python:
         check = f"import {', '.join(method.needs)}"
@@ -126,7 +126,7 @@ def settle_memory() -> float:
 
 
 def memory_above(held: float) -> float:
-    """Return how far the memory has risen above `held`, the result of `settle_memory`, since that call."""
+    """Return the peak of memory since a call of `settle_memory`, above its result `held`."""
     return max(0.0, memory("VmHWM") - held) if math.isfinite(held) else math.nan
 
 

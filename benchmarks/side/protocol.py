@@ -1,4 +1,4 @@
-"""A protocol on given shards, by the real fusion center and the real handlers, measured as its alternatives are."""
+"""A protocol on given shards, by the real fusion center and the real handlers, measured like its alternatives."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def run_protocol(
     protocol : str
         The shards' protocol.
     shards : sequence
-        One a site.
+        One shard for each site.
     seed : int
         Seed of the run.
     settings : Mapping
-        Keys of the run configuration, as of `benchmarks.driver.config_of`.
+        Keys of the run configuration, as in `benchmarks.driver.config_of`.
     clock : callable
         Clock of the transcript's seconds.
     **parts
-        What the center knows, as of `benchmarks.driver.world`.
+        Data of the center, as in `benchmarks.driver.world`.
     """
     with world(protocol, shards, **parts) as name:
         config = config_of(name, seed, **settings)
@@ -42,7 +42,7 @@ def run_protocol(
 
 
 def result_of(transcript: Transcript, score: Callable[[], Mapping[str, float]]) -> Result:
-    """Return rounds, bytes and seconds of a conversation; seconds of all parts, without the counting of bytes."""
+    """Return rounds, bytes and seconds of a conversation; the seconds do not include the counting of bytes."""
     seconds = transcript.seconds
     return Result(
         score,

@@ -1,4 +1,4 @@
-"""residual beside learning from pooled columns, from one site's columns, and averages of agents."""
+"""residual compared with learning from pooled columns, from one site's columns, and averages of agents."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from scenarios.residual.real_data import concrete
 from scenarios.residual.synthetic import SIGMA, Friedman, friedman
 
 BOOSTED = "hgb(max_iter=20)"
-"""Few iterations, because the rounds continue with their residual."""
+"""Few iterations, because later rounds fit what they leave."""
 _DOUBLE = 8
 _STREAM = 1_000
-"""Random stream of the synthetic data, different from those of the scenarios."""
+"""Offset of the synthetic data's random numbers, which differ from the scenarios'."""
 
 Places = Sequence[Sequence[int]]
 """Columns of each site."""
@@ -43,7 +43,7 @@ class Split:
         return len(self.world.y) - self.world.n_test
 
     def error(self, x: Float64[np.ndarray, "n p"], seed: int) -> float:
-        """Return the mean squared error of gradient boosting with these columns on the test rows."""
+        """Return the mean squared test error of gradient boosting with these columns."""
         n, y = self.n_train, self.world.y
         model = HistGradientBoostingRegressor(random_state=seed).fit(x[:n], y[:n])
         return float(np.mean((y[n:] - model.predict(x[n:])) ** 2))
@@ -83,7 +83,7 @@ def pooled(data: Split, seed: int) -> Result:
 
 
 def alone(pick: Callable[[list[float]], float], data: Split, seed: int) -> Result:
-    """Fit every site alone, as if it held the outcome; the seconds are the mean of the sites."""
+    """Fit every site alone, as if it held the outcome; the seconds are means over the sites."""
     errors, seconds = [], []
     for shard in data.shards:
         started = time.perf_counter()
@@ -96,8 +96,8 @@ def alone(pick: Callable[[list[float]], float], data: Split, seed: int) -> Resul
 
 
 def side(quick: bool) -> Side:
-    """Compare on concrete and Friedman's first function, whose product is of columns of two sites, or of one."""
-    rows = 500 if quick else 2000
+    """Compare on concrete, and on Friedman's first function with the product within a site or across two sites."""
+    seeds, rows = (1, 500) if quick else (3, 2000)
     text = f"synthetic: {rows} rows, {rows} to test; 5 columns at {{}} sites; noise of variance {SIGMA**2:g}; {{}}"
     friedman1 = partial(friedman, Friedman(1, _STREAM, n=rows, n_test=rows))
     cases = (
@@ -105,19 +105,19 @@ def side(quick: bool) -> Side:
             "concrete",
             "700 rows, 330 to test; 8 columns, 2 at each of 4 sites",
             partial(split, _concrete, [(j, j + 4) for j in range(4)]),
-            1 if quick else 3,
+            seeds,
         ),
         Case(
             "friedman1",
             text.format(5, "sin(pi x1 x2) is of columns of two sites"),
             partial(split, friedman1, [(j,) for j in range(5)]),
-            1 if quick else 3,
+            seeds,
         ),
         Case(
             "friedman1, x1 with x2",
             text.format(4, "sin(pi x1 x2) is of columns of one site"),
             partial(split, friedman1, [(0, 1), (2,), (3,), (4,)]),
-            1 if quick else 3,
+            seeds,
         ),
     )
     parallel = {"residual__algorithm": "parallel"}

@@ -1,4 +1,4 @@
-"""sec beside learning alone, one model for all, and clusters by averages of models."""
+"""sec compared with learning alone, one model for all, and clusters by averages of models."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from scenarios.registry import find
 LINEAR = {"sec__candidates": "lr", "sec__standardize": "none", "sec__combine": "pooled-linear"}
 LANDMARKS = {**LINEAR, "sec__exchange": "landmarks"}
 _IFCA = 7
-"""Stream of IFCA's own random numbers."""
+"""Stream of IFCA's random numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Learners with rows of their own, some of another relation than others.
+    """Learners with their own rows, whose relations differ between clusters.
 
     Attributes
     ----------
     rows : sequence of RegressionRows
-        Rows of the learners; errors are those of the learners with test rows.
+        Rows of the learners; errors are those of learners that have test rows.
     truth : sequence of int
         Their true clusters.
     """
@@ -75,7 +75,7 @@ class World:
 
     @cached_property
     def variance(self) -> float:
-        """Variance of the test rows' outcomes, the mean over the learners."""
+        """Mean over the learners of the variance of their test outcomes."""
         return float(np.mean([own.y_test.var() for own in self.rows if len(own.y_test)]))
 
 
@@ -116,7 +116,7 @@ def federated_averaging(data: World, seed: int) -> Result:
 
 
 def iterative_clustering(more: int, data: World, seed: int) -> Result:
-    """Fit IFCA with the true number of clusters and `more`."""
+    """Fit IFCA with the true number of clusters plus `more`."""
     started = time.perf_counter()
     problem = Quadratics.of(data.shards)
     preparation = time.perf_counter() - started
@@ -156,7 +156,7 @@ when no coefficient moves by a thousandth of the outcome's deviation. The bytes 
 
 
 def side(quick: bool) -> Side:
-    """Compare on electrical grid data, where some learners report the opposite, and on two linear functions."""
+    """Compare on electrical grid data, where some learners report negative outcomes, and on two linear functions."""
     seeds = 2 if quick else 5
     attacked = {"sec__attacked": 10}
     cases = [Case("grid", _GRID, partial(draw, "sec-grid", attacked), seeds)] + [

@@ -1,9 +1,9 @@
 """Alternatives to SEC: a model of a learner's own rows, one model for all, or one for each cluster.
 
-All fit linear regressions, so that they differ only in who learns with whom. Two of them iterate: federated averaging
-(McMahan et al. 2017) and the iterative federated clustering algorithm (IFCA; Ghosh, Chung, Yin, Ramchandran 2020,
-arXiv:2006.04088, Algorithm 1 with model averaging). They have favorable conditions: inputs standardized by the mean
-and the deviation of all rows, full gradients, a step size in closed form, and their best number of local steps
+All fit linear regressions, so they only differ in which learners share a model. Two of them iterate: federated
+averaging (McMahan et al. 2017) and the iterative federated clustering algorithm (IFCA; Ghosh, Chung, Yin, Ramchandran
+2020, arXiv:2006.04088, Algorithm 1 with model averaging). They have favorable conditions: inputs standardized by the
+mean and the deviation of all rows, full gradients, a step size in closed form, and their best number of local steps
 (`LOCAL_STEPS`). IFCA also gets the true number of clusters.
 """
 
@@ -21,18 +21,17 @@ from flwr.serverapp.strategy.strategy_utils import aggregate_arrayrecords
 from jaxtyping import Float64, Int64
 
 LOCAL_STEPS = (1, 5, 20)
-"""Steps of descent between two averages; each is tried (`best_of`)."""
+"""Numbers of descent steps between two averages, all of which `best_of` tries."""
 STARTS = 10
-"""Random starts of IFCA, side by side in the same rounds; the one with the lowest training error counts."""
+"""Number of random starts of IFCA, which share rounds; the one with the lowest training error counts."""
 TOLERANCE = 1e-3
-"""Converged: no coefficient of standardized inputs moves by more than this share of the outcome's deviation."""
+"""A fit ends when no coefficient of standardized inputs changes by more than this share of the outcome's deviation."""
 MOST_TURNS = 1000
 NUMBER = 8
-"""Bytes of a number; the rest of a message is not counted for peers."""
+"""Bytes of a number; the other bytes of a message are not counted for peers."""
 
 Models = Float64[np.ndarray, "k q"]
 Labels = Int64[np.ndarray, "learners"]
-Average = Callable[[Float64[np.ndarray, "learners q"], Float64[np.ndarray, "learners"]], Float64[np.ndarray, "q"]]
 
 
 @dataclass(frozen=True)
@@ -54,13 +53,13 @@ class FittedModels:
     labels : ndarray or None
         ``(learners,)`` clusters; None: the method has no clusters.
     rounds : int
-        Number of asks to all learners; 0: rows are pooled, or nothing crosses.
+        Number of asks to all learners; 0: rows are pooled, or nothing is sent.
     up, down : int
         Bytes from and to the learners; of pooled rows, the bytes of the rows.
     loss : float
         Mean squared error of all learners' own rows.
     seconds : float
-        Seconds of one thread for all calculations.
+        Seconds of all calculations with one thread.
     """
 
     coefficients: Float64[np.ndarray, "learners q"]
@@ -88,7 +87,7 @@ def by_groups(shards: Sequence[Shard], groups: Sequence[int], *, pooled: bool) -
     shards : Sequence of Shard
         Rows of all learners.
     groups : Sequence of int
-        Each learner's group; all different: every learner is alone.
+        Each learner's group; if all differ, every learner is alone.
     pooled : bool
         Whether the rows leave the learners.
     """
@@ -122,11 +121,11 @@ class Quadratics:
         ``(learners,)`` rows.
     gram, moment, power : ndarray
         Means over a learner's rows of ``a a'`` ``(learners, q, q)``, ``a y`` ``(learners, q)`` and ``y^2``
-        ``(learners,)``, where a is 1 and the standardized inputs.
+        ``(learners,)``, where a has 1 and the standardized inputs.
     mean, deviation : ndarray
-        ``(p,)`` of all rows' inputs; the deviation of an input that does not vary is 1.
+        ``(p,)`` of all rows' inputs; the deviation of a constant input is set to 1.
     level, spread : float
-        Mean and standard deviation of all rows' outcomes; y is less the mean.
+        Mean and standard deviation of all rows' outcomes; the mean is subtracted from y.
     """
 
     n: Float64[np.ndarray, "learners"]
@@ -140,7 +139,7 @@ class Quadratics:
 
     @classmethod
     def of(cls, shards: Sequence[Shard]) -> Quadratics:
-        """Return the errors of the learners' rows; `traffic` counts the numbers that cross for them."""
+        """Return the errors of the learners' rows; `traffic` counts the numbers sent for them."""
         x, y = (np.concatenate([getattr(shard, rows) for shard in shards]) for rows in ("x", "y"))
         mean, deviation, level = x.mean(axis=0), x.std(axis=0), float(y.mean())
         deviation = np.where(np.ptp(x, axis=0) > 0, deviation, 1.0)
@@ -155,11 +154,11 @@ class Quadratics:
 
     @cached_property
     def step(self) -> float:
-        """1 by the largest curvature of any learner's error, with which no learner's error rises."""
+        """Step size with which no learner's error rises: 1 over the largest curvature of all errors."""
         return 1.0 / float(np.linalg.eigvalsh(self.gram)[:, -1].max())
 
     def descend(self, starts: Float64[np.ndarray, "learners q"], steps: int) -> Float64[np.ndarray, "learners q"]:
-        """Return every learner's coefficients after so many steps of gradient descent on its own rows."""
+        """Return every learner's coefficients after `steps` steps of gradient descent on its own rows."""
         models = starts
         for _ in range(steps):
             models = models - self.step * (np.einsum("lij,lj->li", self.gram, models) - self.moment)
@@ -176,12 +175,12 @@ class Quadratics:
         return np.column_stack([self.level + models[:, 0] - slopes @ self.mean, slopes])
 
     def traffic(self, turns: Sequence[int], k: int) -> tuple[int, int, int]:
-        """Return rounds, and bytes from and to all learners, of `k` models in so many turns of each start.
+        """Return rounds, and bytes from and to all learners, of `k` models, given the number of turns of each start.
 
-        Beside the turns there are three rounds: rows, sums and sums of squares, answered by means and deviations; the
-        largest curvature, answered by the step size; and the final models. In a turn every learner gets all models and
-        returns its own, and of several models the number of the one it started from. With several starts every learner
-        gets their final models and returns their errors.
+        Three rounds come in addition to the turns: learners send numbers of rows, sums and sums of squares, and get
+        means and deviations; they send their largest curvature, and get the step size; and they get the final models.
+        In a turn every learner gets all models and returns its own, with its number if there are several. With several
+        starts, every learner also gets the final models of all starts and returns their errors.
         """
         q, learners, total = len(self.mean) + 1, len(self.n), sum(turns)
         starts = len(turns) if len(turns) > 1 else 0
@@ -193,7 +192,7 @@ class Quadratics:
 def flower_average(
     models: Float64[np.ndarray, "learners q"], rows: Float64[np.ndarray, "learners"]
 ) -> Float64[np.ndarray, "q"]:
-    """Return the average of models weighted by their rows, by the function of Flower's own `FedAvg`."""
+    """Return the average of models weighted by their rows, by Flower's own function for `FedAvg`."""
     key = FedAvg().weighted_by_key
     replies = [
         RecordDict({"arrays": ArrayRecord([model]), "metrics": MetricRecord({key: n})})
@@ -202,10 +201,8 @@ def flower_average(
     return aggregate_arrayrecords(replies, key).to_numpy_ndarrays()[0]
 
 
-def fedavg(
-    problem: Quadratics, shards: Sequence[Shard], local_steps: int, average: Average = flower_average
-) -> FittedModels:
-    """Fit one model for all learners by federated averaging, from the mean outcome until it converges.
+def fedavg(problem: Quadratics, shards: Sequence[Shard], local_steps: int) -> FittedModels:
+    """Fit one model for all learners by federated averaging, from the mean outcome to convergence.
 
     Parameters
     ----------
@@ -215,14 +212,12 @@ def fedavg(
         Rows of the learners.
     local_steps : int
         Steps of descent between two averages.
-    average : Callable
-        ``average(models, rows)``.
     """
     started = time.perf_counter()
     model, turns, change = np.zeros(problem.moment.shape[1]), 0, np.inf
     while change > TOLERANCE * problem.spread and turns < MOST_TURNS:
         before, turns = model, turns + 1
-        model = average(problem.descend(np.tile(model, (len(shards), 1)), local_steps), problem.n)
+        model = flower_average(problem.descend(np.tile(model, (len(shards), 1)), local_steps), problem.n)
         change = float(np.abs(model - before).max())
     coefficients = np.repeat(problem.in_own_units(model[None]), len(shards), axis=0)
     return _fitted_models(problem, shards, coefficients, None, [turns], 1, started)
@@ -231,16 +226,16 @@ def fedavg(
 def ifca(
     problem: Quadratics, shards: Sequence[Shard], k: int, local_steps: int, rng: np.random.Generator
 ) -> FittedModels:
-    """Fit `k` models, each averaged over the learners whose own rows it predicts best; the best of `STARTS` starts.
+    """Fit `k` models, each averaged over the learners whose rows it predicts best; the best of `STARTS` starts counts.
 
     Parameters
     ----------
     problem, shards, local_steps
-        As of `fedavg`.
+        As in `fedavg`.
     k : int
         Number of clusters, which the method needs.
     rng : Generator
-        Draws the initial models, such that their predictions have the variance of the outcome.
+        Draws the initial models, whose predictions have the variance of the outcome.
     """
     started = time.perf_counter()
     q = problem.moment.shape[1]
@@ -256,14 +251,14 @@ def ifca(
 
 
 def _iterate(problem: Quadratics, models: Models, local_steps: int) -> tuple[Models, int]:
-    """Return one start's models when neither they nor the clusters change any more, and the number of turns."""
+    """Return the converged models of one start, and the number of turns."""
     labels, turns, change = None, 0, np.inf
     while change > TOLERANCE * problem.spread and turns < MOST_TURNS:
         before, labels, turns = models, problem.losses(models).argmin(axis=1), turns + 1
         local = problem.descend(models[labels], local_steps)
         mass = (labels[:, None] == np.arange(len(models))) * problem.n[:, None]
         weight = mass.sum(axis=0)
-        # A model without learners stays as it is.
+        # A model without learners does not change.
         models = np.where(weight[:, None] > 0, mass.T @ local / np.maximum(weight, 1)[:, None], models)
         change = float(np.abs(models - before).max())
     return models, turns
@@ -286,7 +281,7 @@ def _fitted_models(
 def best_of(way: Callable[[int], FittedModels]) -> FittedModels:
     """Return the result with the fewest rounds among the `LOCAL_STEPS` within 1 % of the lowest training error.
 
-    Only its own rounds, bytes and seconds count, not those of the search.
+    Only its own rounds, bytes and seconds count, not those of the other attempts.
     """
     attempts = [way(steps) for steps in LOCAL_STEPS]
     lowest = min(each.loss for each in attempts)

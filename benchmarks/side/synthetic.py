@@ -13,11 +13,11 @@ from numerics.gp.split import kmeans_parts
 from scenarios.coreset.synthetic import PlantedClusters
 
 _SPLIT_ROWS = 20_000
-"""Up to so many rows are split by k-means."""
+"""Maximum number of rows that are split by k-means."""
 
 
 def stream(seed: int, *what: int) -> np.random.Generator:
-    """Return random numbers of a data set, different from those that methods draw from the same seed."""
+    """Return the generator of a data set, whose numbers differ from those that methods draw from the same seed."""
     return np.random.default_rng([seed, 8, *what])
 
 
@@ -28,7 +28,7 @@ SURFACE_INPUTS = 3
 
 
 def surface(n_rows: int, n_test: int, seed: int) -> tuple[Measurements, Queries]:
-    """Draw rows and query points of a smooth function of three inputs, uniform in (0, 1), noise of deviation 0.3."""
+    """Draw rows and query points of a smooth function of three uniform inputs, with noise of deviation 0.3."""
 
     def draw(n: int, purpose: int) -> tuple[Float64[np.ndarray, "n d"], Float64[np.ndarray, "n"]]:
         rng = stream(seed, 0, purpose)
@@ -42,13 +42,13 @@ def surface(n_rows: int, n_test: int, seed: int) -> tuple[Measurements, Queries]
 
 
 def neighbors(rows: Measurements, n_sites: int, seed: int) -> list[Measurements]:
-    """Return one shard a site, of neighboring rows; each site is one expert, or splits its rows itself."""
+    """Return a shard of neighboring rows for each site, which is one expert or splits its rows itself."""
     part = _parts(rows.x, n_sites, seed)
     return [Measurements(rows.x[part == site], rows.y[part == site], rows.features) for site in range(n_sites)]
 
 
 def _parts(x: Float64[np.ndarray, "n d"], n_parts: int, seed: int) -> Int64[np.ndarray, "n"]:
-    """Return the site of each row: by k-means for few rows, else by equal slices along the first input."""
+    """Return each row's site, by k-means for few rows, otherwise by equal slices along the first input."""
     if len(x) <= _SPLIT_ROWS:
         return kmeans_parts(x, n_parts, stream(seed, 1))
     rank = np.empty(len(x), np.int64)
@@ -62,7 +62,7 @@ CLUSTER_COLUMNS = 10
 
 
 def fair_clusters(n_rows: int, n_clusters: int, n_sites: int, seed: int) -> list[GroupedRows]:
-    """Return shards of `PlantedClusters` clusters, which are fair: two equal groups, both at every site."""
+    """Return shards of `PlantedClusters`, whose clusters are fair: two equal groups, both at every site."""
     planted = PlantedClusters(n_rows - n_rows % 2, CLUSTER_COLUMNS, 2, n_clusters, seed)
     x = np.concatenate([x for _, x in planted.streams(range(planted.n_rows))])
     group = np.arange(planted.n_rows, dtype=np.int64) % 2

@@ -34,6 +34,7 @@ from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import one_to_grid
 from numerics.bc3e.m_step import is_alpha
 from numerics.bc3e.reliability import (
+    are_tables,
     class_evidence,
     class_probabilities,
     classifier_of,
@@ -202,7 +203,7 @@ def _check_parameters(ask: EStep) -> None:
         and 0 <= ask.smoothing <= LARGEST_SMOOTHING
         and ask.start >= 0
         and is_alpha(ask.alpha)
-        and all((table >= 0).all() for table in ask.beta)
+        and are_tables(ask.clusterings, ask.beta)
         and (np.abs(ask.weights) <= LARGEST_WEIGHT).all()
     )
     if not in_range or (ask.alone and (ask.step or not ask.draws)):

@@ -19,6 +19,7 @@ from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.grid import MAX_BITS
 from numerics.bc3e.m_step import is_alpha
 from numerics.bc3e.reliability import (
+    are_tables,
     class_evidence,
     class_probabilities,
     confusion_of,
@@ -144,7 +145,8 @@ def _check_parameters(ask: EarlierParameters) -> None:
         1 <= k <= MOST_CLASSES
         and is_alpha(ask.alpha)
         and len(set(ask.clusterings)) == len(ask.clusterings) == len(ask.beta)
-        and all(table.shape[1] >= 1 and (table >= 0).all() for table in ask.beta)
+        and all(table.shape[1] >= 1 for table in ask.beta)
+        and are_tables(ask.clusterings, ask.beta)
         and all(
             table.shape[1] == k for name, table in zip(ask.clusterings, ask.beta, strict=True) if is_confusion(name)
         )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int
@@ -158,6 +159,17 @@ def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
             f"configuration: no site has a column of class labels (classes={patterns!r}): name them in classes, or set"
             f" bc3e.classes, the number of classes; {known.source} has {quote(known.columns)}",
             "missing-column",
+        )
+
+
+def check_together(shards: Mapping[str, Ensemble], center: Mapping[str, Any], config: Mapping[str, object]) -> None:
+    """Refuse sites that would share instances by row number, and have unequal numbers of rows."""
+    sizes = sorted({each.n for each in shards.values()})
+    if config["bc3e.distribution"] == "arbitrary" and len(sizes) > 1 and any(s.entity is None for s in shards.values()):
+        raise DataError(
+            f"configuration: rows without a name are matched by their number, and the sites have {sizes[0]} to"
+            f" {sizes[-1]} rows: name the instances in id",
+            "bad-configuration",
         )
 
 

@@ -198,7 +198,7 @@ def _narrow(numbers: Int64[np.ndarray, "m"]) -> Int[np.ndarray, "m"]:
     >>> _narrow(np.array([-1, 3])).dtype, _narrow(np.array([2**15])).dtype
     (dtype('int16'), dtype('int32'))
     """
-    # Two bytes hold the number of numbers and one more, too (`SummarizedRows.weights`).
+    # Two bytes must also hold the largest number plus 2 (`SummarizedRows.weights`).
     return numbers.astype("<i2" if numbers.max(initial=-1) < 2**15 - 2 else "<i4")
 
 

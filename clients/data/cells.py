@@ -18,6 +18,11 @@ _COMMA_COLUMN = re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+(\D.*)?", re.ASCII)
 """A cell that only a column of decimal commas has."""
 _POINT_COLUMN = re.compile(r"[+-]?\d{1,3}(,\d{3})+\.\d+(\D.*)?", re.ASCII)
 """A cell that only a column of decimal points has."""
+_APART = re.compile(r"(?<=\d)[\u00a0\u202f\u2009'\u2019](?=\d{3}(?!\d))")
+"""A blank or apostrophe between thousands."""
+_CURRENCY = re.compile(r"([+-]?)\s*(?:EUR|USD|GBP|CHF|JPY|CAD|AUD|SEK|NOK|DKK|PLN|CZK|[€$£])\s*(?=[+-]?\d)")
+_NEGATIVE = re.compile(r"\((\d[\d.,]*)\)|(\d+[.,][\d.,]*\d)-", re.ASCII)
+"""A negative number as accounts have it: `(1,234.50)`, `12,00-`."""
 _UNIT = re.compile(r"([+-]?(?:[\d.,]*\d\.?)(?:[eE][+-]?\d+)?)\s*([^\W\d_][^\d]*|[%€$£])", re.ASCII)
 TRUTH_WORDS = {"true": 1.0, "yes": 1.0, "y": 1.0, "false": 0.0, "no": 0.0, "n": 0.0}
 
@@ -36,10 +41,12 @@ def number_of(cell: str, *, commas: bool = False) -> float | None:
     --------
     >>> [number_of(cell) for cell in ("1,234.5", "45 y", "yes", "3,7", "north")]
     [1234.5, 45.0, 1.0, 3.7, None]
+    >>> [number_of(cell) for cell in ("CHF 1'234.50", "(1,234.50)", "12.00-")]
+    [1234.5, -1234.5, -12.0]
     >>> [number_of(cell, commas=True) for cell in ("1.234,5", "1.234", "1.234,50 €", "3,725")]
     [1234.5, 1234.0, 1234.5, 3.725]
     """
-    text = cell.strip()
+    text = _without_marks(cell)
     if commas and (_GROUPED.fullmatch(text) or _COMMA.fullmatch(text)):
         return float(text.replace(".", "").replace(",", "."))
     if NUMBER.fullmatch(text):
@@ -97,10 +104,11 @@ def numbers_of(cells: Cells) -> Float64[np.ndarray, "n"] | None:
         return None
     read: dict[str, float] = {}
     units, apart = set(), True
-    commas = _has(_COMMA_COLUMN, cells)
-    if commas and _has(_POINT_COLUMN, cells):
+    texts = {cell: _without_marks(cell) for cell in cells.tolist() if cell is not None}
+    commas = any(map(_COMMA_COLUMN.fullmatch, texts.values()))
+    if commas and any(map(_POINT_COLUMN.fullmatch, texts.values())):
         return None
-    for cell in {cell for cell in cells.tolist() if cell is not None}:
+    for cell, text in texts.items():
         if cell.strip().lower() in UNKNOWN:
             read[cell] = np.nan
             continue
@@ -108,16 +116,22 @@ def numbers_of(cells: Cells) -> Float64[np.ndarray, "n"] | None:
         if number is None:
             return None
         read[cell] = number
-        unit = _UNIT.fullmatch(cell.strip())
+        unit = _UNIT.fullmatch(text)
         units.add(unit[2].strip().lower() if unit else "")
-        apart = apart and (unit is None or unit[2] == "%" or bool(re.search(r"\s", cell.strip())))
+        apart = apart and (unit is None or unit[2] == "%" or bool(re.search(r"\s", text)))
     if not units or len(units - {""}) > 1 or (len(units) > 1 and not apart):
         return None
     return np.array([np.nan if cell is None else read[cell] for cell in cells.tolist()], np.float64)
 
 
-def _has(pattern: re.Pattern[str], cells: Cells) -> bool:
-    return any(cell is not None and pattern.fullmatch(cell.strip()) for cell in cells.tolist())
+def _without_marks(cell: str) -> str:
+    """Return a cell without currency, and blanks and apostrophes between thousands; a negative number by its minus."""
+    text = cell.strip()
+    if NUMBER.fullmatch(text) or not any(map(str.isdigit, text)):
+        return text
+    text = _CURRENCY.sub(r"\1", _APART.sub("", text.replace("\u2212", "-")), count=1)
+    negative = _NEGATIVE.fullmatch(text)
+    return f"-{negative[1] or negative[2]}" if negative else text
 
 
 def example_of(cells: Cells, numbers: Float64[np.ndarray, "n"]) -> tuple[int, str]:

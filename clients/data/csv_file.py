@@ -91,6 +91,8 @@ class CsvFile:
             if not self.header and not any(self._records):
                 raise DataError(f"{path}: is empty; the first line must name the columns", "too-few-rows")
         self._header_text = self._text.getvalue()
+        if first.startswith("sep="):
+            raise DataError(f"{path}: {first.strip()!r} is no header; leave out this line", "unreadable")
         check_names(str(path), self.header)
 
     def take(self, most: int | None = None) -> CsvPart:
@@ -188,9 +190,10 @@ class CsvFile:
 
     def _ragged(self, line: int, count: int) -> DataError:
         cells = "is empty" if count == 0 else f"has {count} cells"
-        return DataError(
-            f"{self._path}, line {line}: {cells}, but the header names {len(self.header)} columns", "bad-shape"
-        )
+        first = f"the header names {len(self.header)} columns"
+        if len(self.header) == 1:
+            first = f"the first line is no header: {self.header[0]!r}; leave out what stands above the names of columns"
+        return DataError(f"{self._path}, line {line}: {cells}, but {first}", "bad-shape")
 
 
 def _separator_of(header: str) -> str:

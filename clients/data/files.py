@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".npz")
 """Endings of a site's file, in upper or lower case."""
+_SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 _BUFFER = 2**20  # bytes of a column read ahead; by default pyarrow reads whole row groups
 
@@ -111,12 +112,12 @@ def numbered_site(place: int, n_sites: int) -> str:
 
 
 def site_files(folder: str | Path) -> list[Path]:
-    """Return the sites' files of a simulation, sorted by name, without those whose names start with ``_`` or ``.``.
+    """Return the sites' files of a simulation, sorted by name, without names that start with ``_``, ``.`` or ``~``.
 
     Raises
     ------
     DataError
-        If `folder` is no folder, holds no site's file, or holds two files of sites of the same name.
+        If `folder` is no folder, holds no site's file, a spreadsheet, or two files of sites of the same name.
 
     Examples
     --------
@@ -130,10 +131,10 @@ def site_files(folder: str | Path) -> list[Path]:
     folder = Path(folder).expanduser()
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder; it must hold one file a site", "no-data-file")
-    files = sorted(
-        (p for p in folder.iterdir() if p.name.lower().endswith(ENDINGS) and p.name[0] not in "_." and p.is_file()),
-        key=lambda path: path.name,
-    )
+    here = sorted((p for p in folder.iterdir() if p.name[0] not in "_.~" and p.is_file()), key=lambda path: path.name)
+    for path in (p for p in here if p.name.lower().endswith(_SPREADSHEETS)):
+        raise DataError(f"{path}: is a spreadsheet; save it as CSV in UTF-8, or take it away", "unreadable")
+    files = [path for path in here if path.name.lower().endswith(ENDINGS)]
     if not files:
         raise DataError(f"{folder}: holds no file of a site; names must end in {', '.join(ENDINGS)}", "no-data-file")
     by_site: dict[str, Path] = {}

@@ -20,6 +20,8 @@ Tables = Mapping[str, Table]
 
 _TARGETS = ("y", "target", "outcome", "label", "response", "result", "class", "diagnosis")
 """Names that people give an outcome."""
+_MOST_NAMED = 3
+"""Most columns of an error."""
 _COMMON = 0.6
 """Share of the columns of each file that all files must have to count as tables of the same columns."""
 
@@ -148,7 +150,7 @@ def describe_text(tables: Tables, name: str) -> str:
 
 
 def absent_columns(tables: Tables, common: Sequence[str]) -> dict[str, str]:
-    """Return reasons by column that some file lacks, with the column there that differs from it only in case.
+    """Return reasons by column that some file lacks, with the column there that differs from it only in case or blanks.
 
     Examples
     --------
@@ -159,10 +161,14 @@ def absent_columns(tables: Tables, common: Sequence[str]) -> dict[str, str]:
     reasons = {}
     for name in dict.fromkeys(name for table in tables.values() for name in table.columns if name not in common):
         without = [site for site, table in tables.items() if name not in table.columns]
-        near = {each for site in without for each in tables[site].columns if each.casefold() == name.casefold()}
+        near = {each for site in without for each in tables[site].columns if _is_alike(each, name)}
         which = f", which has {quote(sorted(near))}: write them alike" if near else ""
         reasons[name] = f"is not at {list_names(without)}{which}"
     return reasons
+
+
+def _is_alike(name: str, other: str) -> bool:
+    return name.strip().casefold() == other.strip().casefold()
 
 
 def _misleading_columns(parts: Sequence[Table], roles: Mapping[str, str], settings: dict[str, str]) -> dict[str, str]:
@@ -229,6 +235,12 @@ def check_proposals(proposals: Mapping[str, Proposal], tables: Tables, target: s
             f"these files fit no protocol: there is no outcome {target!r} at {list_names(without)}",
             "missing-column",
         )
+    common = [
+        name for name in next(iter(tables.values())).columns if all(name in each.columns for each in tables.values())
+    ]
+    alike = [f"{name!r} {why}" for name, why in absent_columns(tables, common).items() if "write them alike" in why]
+    if alike:
+        raise DataError(f"these files fit no protocol: {'; '.join(alike[:_MOST_NAMED])}", "missing-column")
     columns = quote(dict.fromkeys(name for table in tables.values() for name in table.columns))
     raise DataError(
         f"these files fit no protocol as they are; name the outcome with --target, one of {columns}",

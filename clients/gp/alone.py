@@ -9,13 +9,13 @@ from clients.gp.classes import losses_left_out
 from clients.gp.experts import (
     OwnUnits,
     Part,
-    best_fit_of,
     expert_of,
     in_own_units,
     kernel_for,
     nearest_rows_of,
     rows_of,
 )
+from clients.gp.own_fit import best_fit_of
 from clients.site import Site
 from numerics.gp.alone import MOST_POINTS, group_sums
 from numerics.gp.coarse_answers import FEWEST_ROWS, coarse
@@ -76,7 +76,7 @@ def _points(own: OwnUnits, ask: PredictAlone) -> Float64[np.ndarray, "t d"]:
 
 
 def _best(own: OwnUnits, ask: PredictAlone) -> tuple[float, ...]:
-    return tuple(best_fit_of(ask.kernel, own.part)[0].tolist())
+    return tuple(best_fit_of(ask.kernel, own.part).theta.tolist())
 
 
 def _local(rows: Part, ask: PredictAlone) -> int:

@@ -134,6 +134,7 @@ def _experts(n: int, settings: Settings) -> int:
 
 def _answers(rows: Measurements, config: Mapping[str, object]) -> dict[str, list[Work]]:
     """Return the work on the site's heaviest answers: the split into experts, and the likelihoods."""
+    from numerics.gp.kernel_names import kernels_of
     from numerics.gp.kernel_registry import kernel_of
     from numerics.gp.likelihood import evaluate, start_theta
     from numerics.gp.split import split
@@ -143,7 +144,7 @@ def _answers(rows: Measurements, config: Mapping[str, object]) -> dict[str, list
     spread = rows.x.std(axis=0)
     x = (rows.x - rows.x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     y = (rows.y - rows.y.mean()) / (rows.y.std() or 1.0)
-    kernel = kernel_of(settings.kernel, x.shape[1])
+    kernel = kernel_of(kernels_of(settings.kernel)[-1], x.shape[1])
 
     def count_evaluations(n: int) -> tuple[int, float]:
         if _nearest(n, settings):

@@ -18,18 +18,16 @@ from numerics.gp.dirichlet import LatentUnits, latent_outputs, latent_units
 from numerics.gp.expert import Expert, LeftOut
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.kernels import Kernel
-from numerics.gp.likelihood import Evaluation, evaluate, fit_best
+from numerics.gp.likelihood import Evaluation, evaluate
 from numerics.gp.measurements import LIMIT, Measurements
 from numerics.gp.moments import Units, moments_of, units_of
 from numerics.gp.nearest_rows import NearestRows, neighborhoods
-from numerics.gp.outliers import gains_without
 from numerics.gp.own_noise import with_own_noise
 from numerics.gp.rare_values import without_rare_inputs
 from numerics.shared.classes import places_of
-from numerics.shared.digits import rounded
 from numerics.shared.folds import Persons, of_rows, rows_that_hold
 from protocols.classes import MOST_CLASSES
-from protocols.gp.payloads import LARGEST_LOGIT, OWN_FIT_ROWS, ExpertAsk, Survey
+from protocols.gp.payloads import LARGEST_LOGIT, ExpertAsk, Survey
 from protocols.gp.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
 
@@ -102,26 +100,27 @@ def rows_of(site: Site, ask: Survey | ExpertAsk) -> Measurements:
     any, and at least as many more for outliers. It keeps all if too few would remain for an expert. A real site that
     splits its rows keeps outliers: an expert might lose a single one.
     """
-    rows = _usual_rows(site)
+    rows = usual_rows(site)
     if ask.robust and not (site.has_private_rows and _splits(rows, ask)):
-        rows = _without_outliers(rows, LIMIT, _min_rows(site))
-    return _with_common_outputs(rows, _fewest(site)) if site.has_private_rows else rows
+        rows = _without_outliers(rows, LIMIT, min_rows(site))
+    return _with_common_outputs(rows, fewest_told(site)) if site.has_private_rows else rows
 
 
-def _usual_rows(site: Site) -> Measurements:
+def usual_rows(site: Site) -> Measurements:
     """Return the site's rows without those that have a wrong cell; at a real site without rare inputs."""
     rows: Measurements = site.shard
     if site.has_private_rows:
-        rows = _without_rare_inputs(rows, _fewest(site))
-    return _without_outliers(rows, np.inf, _min_rows(site))
+        rows = _without_rare_inputs(rows, fewest_told(site))
+    return _without_outliers(rows, np.inf, min_rows(site))
 
 
-def _fewest(site: Site) -> int:
+def fewest_told(site: Site) -> int:
     """Return the number of rows below which a value counts as rare."""
     return rows_that_hold(site.policy.at_least(int(FEWEST_ROWS)), site.shard.person)
 
 
-def _min_rows(site: Site) -> int:
+def min_rows(site: Site) -> int:
+    """Return the fewest rows of an expert of the site."""
     return site.consents.number("min-rows", Consents.min_rows)
 
 
@@ -129,11 +128,11 @@ def _min_rows(site: Site) -> int:
 def _without_outliers(rows: Measurements, limit: float, least: int) -> Measurements:
     if not rows.cells_beyond(limit).any():
         return rows
-    fewer = rows.without_outliers(limit, least, _draw_of(rows))
+    fewer = rows.without_outliers(limit, least, draw_of(rows))
     return fewer if fewer.n >= least else rows
 
 
-def _draw_of(rows: Measurements) -> np.random.Generator:
+def draw_of(rows: Measurements) -> np.random.Generator:
     """Return a source of draws that is the same for the same rows."""
     return np.random.default_rng(digest_of((rows.x, rows.y)))
 
@@ -169,7 +168,7 @@ def parts_of(rows: Measurements, site: Site, ask: Survey | ExpertAsk) -> Int64[n
         part = np.zeros(rows.n, np.int64)
     else:
         part = rows.part if rows.part is not None else _split(Part.of(rows.x, rows.y, rows.person), ask.max_rows)
-    if np.bincount(part).min() < _min_rows(site):
+    if np.bincount(part).min() < min_rows(site):
         raise SiteFault(Fault.FEW_ROWS_FOR_EXPERT)
     return part
 
@@ -303,33 +302,6 @@ def learning_parts(rows: Part) -> list[Part]:
 def likelihood_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Evaluation:
     """Return the log likelihood of one expert's outputs, with its derivatives; of classes the sum over them."""
     return evaluate(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y, rows.noise)
-
-
-@lru_cache(maxsize=64)  # a few numbers each; the cells of a table need the same ones
-def best_fit_of(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64[np.ndarray, "q"]]:
-    """Return the hyperparameters that fit a draw of the site's rows best, and the information of all rows on them."""
-    n, kernel = len(own.y), kernel_for(text, own.x.shape[1])
-    sample = np.sort(np.random.default_rng(own.digest).permutation(n)[:OWN_FIT_ROWS])
-    x, y, noise = own.x[sample], own.y[sample], None if own.noise is None else own.noise[sample]
-    theta = fit_best(kernel, x, y, noise)
-    information = evaluate(kernel, theta, x, y, noise).information * (n / len(sample))
-    return theta, information[np.triu_indices(len(information))]
-
-
-def gain_without_outliers(ask: Survey, site: Site) -> Float64[np.ndarray, "2"]:
-    """Return the gain in predictions if outlying outputs are left out, as `Moments.outliers`."""
-    rows, own = rows_of(site, replace(ask, robust=False)), _usual_rows(site)
-    usual = np.asarray(~own.cells_beyond(LIMIT).any(axis=1))
-    if rows.classes or rows_of(site, replace(ask, robust=True)).n == rows.n:
-        return np.zeros(2)
-    if site.has_private_rows:  # else the gains would be about the outliers alone, perhaps one row
-        usual = own.usual(LIMIT, _min_rows(site), _draw_of(own))
-    sample = _draw_of(rows).permutation(rows.n)[:OWN_FIT_ROWS]
-    if usual[sample].all():
-        return np.zeros(2)
-    kernel, person = kernel_for(ask.kernel, rows.x.shape[1]), of_rows(rows.person, sample)
-    gains = gains_without(kernel, rows.x[sample], rows.y[sample], usual[sample], person)
-    return rounded(np.array([gains.sum(), gains @ gains]))
 
 
 @lru_cache(maxsize=8)  # up to 64 MB each

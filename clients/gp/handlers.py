@@ -16,11 +16,9 @@ from clients.gp.alone import errors_alone
 from clients.gp.classes import latent_left_out, losses_left_out
 from clients.gp.experts import (
     Part,
-    best_fit_of,
     draw_rows,
     experts_of,
-    gain_without_outliers,
-    in_own_units,
+    fewest_told,
     kernel_for,
     learning_parts,
     likelihood_of,
@@ -30,17 +28,21 @@ from clients.gp.experts import (
     rows_left_out,
     rows_of,
 )
+from clients.gp.own_fit import gain_without_outliers, own_fit
 from clients.gp.point_answers import PointSetup, class_by_class, predict_points
 from clients.gp.shared_rows import shared_rows_of
 from clients.site import Site
 from numerics.gp.calibration import histogram
+from numerics.gp.coarse_answers import are_predicted
 from numerics.gp.dirichlet import LatentUnits, class_probabilities
 from numerics.gp.gates.network import Network
+from numerics.gp.kernel_names import kernels_of
 from numerics.gp.likelihood import theta_bounds
 from numerics.gp.moments import moments_of
 from numerics.shared.classification import log_losses
 from numerics.shared.digits import rounded
 from numerics.shared.threads import single_threaded
+from numerics.shared.value_groups import ValueGroups
 from protocols.gp.payloads import (
     CONSENTS,
     LARGEST,
@@ -90,7 +92,8 @@ _SLACK = 1e-9
 def survey(ask: Survey, site: Site) -> Moments:
     """Answer with the moments of the site's experts, and with the hyperparameters that fit its rows best."""
     rows = rows_of(site, ask)
-    kernel_for(ask.kernel, len(rows.features))  # refuses an unknown kernel, even if nothing is fitted
+    for kernel in kernels_of(ask.kernel):
+        kernel_for(kernel, len(rows.features))  # refuses an unknown kernel, even if nothing is fitted
     site.commitments.hold("split", ask.max_rows, ask.local)
     site.commitments.hold("kernel", ask.kernel, ask.fit)  # each kernel would tell other sums over the same rows
     if ask.max_rows < 1 or not (ask.local == 0 or FEWEST_NEAREST <= ask.local <= MOST_NEAREST):
@@ -98,12 +101,8 @@ def survey(ask: Survey, site: Site) -> Moments:
     with single_threaded():
         part = parts_of(rows, site, ask)
         moments = moments_of(rows.x, np.zeros(rows.n) if rows.classes else rows.y, part)
-        theta = information = np.zeros(0)
-        outliers = np.zeros(2)
-        if ask.fit and len(rows.classes) != 1:
-            theta, information = best_fit_of(ask.kernel, in_own_units(rows).part)
-            if not ask.robust:
-                outliers = gain_without_outliers(ask, site)
+        fit = own_fit(ask, rows)
+        outliers = gain_without_outliers(ask, site) if ask.fit and not ask.robust else np.zeros(2)
     return Moments(
         features=rows.features,
         counts=moments.counts,
@@ -111,8 +110,6 @@ def survey(ask: Survey, site: Site) -> Moments:
         covariances=moments.covariances,
         y_means=moments.y_mean,
         y_variances=moments.y_variance,
-        theta=theta,
-        information=information,
         consents=tuple(key for key in CONSENTS if site.consents.allows(key)),
         left_out=site.shard.n - rows.n,
         nearest=nearest_of(rows, ask),
@@ -124,6 +121,7 @@ def survey(ask: Survey, site: Site) -> Moments:
         if rows.classes
         else np.zeros((len(moments.counts), 0), np.int64),
         outliers=outliers,
+        **fit,
     )
 
 
@@ -280,7 +278,12 @@ def calibrate(ask: Calibrate, site: Site) -> Residuals:
         left_out = [rows_left_out(rows, ask.kernel, own, local) for rows in experts]
     # The center assumes the common noise for every observation.
     more = common - float(np.exp(2 * own[-1])) if ask.own_noise else 0.0
-    return Residuals(histogram(np.concatenate([each.errors / np.sqrt(each.variances + more) for each in left_out])))
+    sizes = np.abs(np.concatenate([each.errors / np.sqrt(each.variances + more) for each in left_out]))
+    outputs = np.concatenate([rows.y[each.rows] for rows, each in zip(experts, left_out, strict=True)])
+    if site.has_private_rows and not are_predicted(outputs, np.concatenate([each.errors for each in left_out])):
+        # Such residuals are the outputs, by their distance from an origin of the center's choice.
+        sizes = ValueGroups.of(sizes[:, np.newaxis], fewest_told(site)).apply(sizes[:, np.newaxis])[:, 0]
+    return Residuals(histogram(sizes))
 
 
 @answers(Sharpen)

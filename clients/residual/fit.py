@@ -17,7 +17,7 @@ def propose(tables: Tables, target: str) -> Proposal | None:
     if len(set(own)) < len(own):  # a column of two files
         return None
     outcome = target_of(tables, target, own)
-    if not outcome:
+    if outcome in ("", name):
         return None
     roles = {"id": name, "target": outcome}
     settings = dict(roles)

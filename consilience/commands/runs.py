@@ -31,6 +31,7 @@ def _find_finished(output_dir: Path) -> list[_Row]:
 def _about(run: Path) -> tuple[str, str, str]:
     """Return protocol, number of sites and first metric of a finished run."""
     from server.report.data import Report
+    from server.report.formatting import short
     from server.report.headline import first_metrics
 
     try:
@@ -38,7 +39,7 @@ def _about(run: Path) -> tuple[str, str, str]:
     except (OSError, ValueError):
         return "?", "?", "its report.json cannot be read"
     name = next(iter(first_metrics(report)), "")
-    return report.protocol, str(len(report.sites)), f"{name} {report.metrics[name]:.4g}" if name else ""
+    return report.protocol, str(len(report.sites)), f"{name} {short(report.metrics[name])}" if name else ""
 
 
 def _others(output_dir: Path) -> list[_Row]:

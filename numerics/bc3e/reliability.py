@@ -18,7 +18,7 @@ by one, so that their sum does not depend on which site holds which classifier.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
@@ -159,6 +159,18 @@ def prior_counts(k: int) -> Float64[np.ndarray, "k k"]:
     return np.where(np.eye(k, dtype=bool), PRIOR_LABELS * PRIOR_RIGHT, wrong)
 
 
+def are_tables(names: Sequence[str], tables: Sequence[Float64[np.ndarray, "k _"]]) -> bool:
+    """Return whether no entry is negative, and none of a confusion matrix, whose logarithms are summed, is 0.
+
+    Examples
+    --------
+    >>> are_tables(["kmeans"], [np.eye(2)]), are_tables(["confusion:svm"], [np.eye(2)])
+    (True, False)
+    """
+    least = (0.0 if not is_confusion(name) else np.finfo(np.float64).tiny for name in names)
+    return all((table >= lowest).all() for table, lowest in zip(tables, least, strict=True))
+
+
 def first_table(name: str, k: int, size: int, start: int) -> Float64[np.ndarray, "k size"]:
     """Return a table's start: the prior mean of a confusion matrix, `initial_beta` of a clustering."""
     if is_confusion(name):
@@ -289,7 +301,7 @@ def even_where_unknown(share: Float64[np.ndarray, "k n"], bits: int) -> Float64[
 def sum_of_squares(
     share: Float64[np.ndarray, "k n"], labeled: Shaped[np.ndarray, "n"], bits: int, counts: Counts = None
 ) -> int:
-    """Compute sum_n sum_i r_ni^2 over the labeled instances, on the grid: see `gain`; `counts` as of `e_step`."""
+    """Compute sum_n sum_i r_ni^2 over the labeled instances, on the grid: see `gain`; `counts` as in `e_step`."""
     squares = np.where(labeled, sum_classes(np.ldexp(share, -bits) ** 2), 0.0)
     return int(add_up(to_grid(squares, bits), counts))
 
@@ -300,7 +312,7 @@ def class_bound(
     bits: int,
     counts: Counts = None,
 ) -> int:
-    """Compute sum_i r_ni (evidence_ni - log r_ni), each instance's term on the grid; `counts` as of `e_step`."""
+    """Compute sum_i r_ni (evidence_ni - log r_ni), each instance's term on the grid; `counts` as in `e_step`."""
     probability = np.ldexp(share, -bits)
     logs = np.where(share > 0, from_grid(evidence, bits) - safe_log(probability), 0.0)
     return int(add_up(to_grid(sum_classes(probability * logs), bits), counts))

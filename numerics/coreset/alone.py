@@ -38,7 +38,7 @@ def squares_left_out(
     k : int
         Number of clusters.
     alpha : float
-        Bounds of the groups' shares, as of `Bounds.of`.
+        Bounds of the groups' shares, as in `Bounds.of`.
     rng : numpy.random.Generator
         Generator of folds and starts.
 

@@ -1,7 +1,7 @@
 """Nearest neighbors by comparison with all points, many at a time.
 
 Points lie in chunks of `LANES`, coordinate by coordinate, so that compiled code compares a row with a whole chunk at a
-time. This takes about 1 ns a point. For some thousand points in ten dimensions or more, an index would save little.
+time. This takes about 1 ns per point. For some thousand points in ten dimensions or more, an index would save little.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def losses_by_sharpness(
     Parameters
     ----------
     mean, variance, units
-        As of `class_probabilities`.
+        As in `class_probabilities`.
     places : ndarray
         ``(n,)`` the rows' own classes.
 

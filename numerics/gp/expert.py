@@ -177,7 +177,7 @@ class Expert:
 
 
 def blocks(count: int, numbers: int) -> Iterator[slice]:
-    """Cut `count` points into slices whose working arrays, of `numbers` entries a point, have about `BLOCK` entries.
+    """Cut `count` points into slices whose working arrays, of `numbers` entries per point, have about `BLOCK` entries.
 
     Examples
     --------

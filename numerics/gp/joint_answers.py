@@ -183,7 +183,7 @@ def _rows(weights: Float64[np.ndarray, "q n D"]) -> Float64[np.ndarray, "q D"]:
 def _first(
     means: Float64[np.ndarray, "q D+1"], known: Float64[np.ndarray, "q D+1 D+1"], prior: Float64[np.ndarray, "q"]
 ) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q"], Float64[np.ndarray, "q D"]]:
-    """Return mean, explained variance and direction of the answer about the point itself, as of `Sketch`."""
+    """Return mean, explained variance and direction of the answer about the point itself, as in `Sketch`."""
     share = np.clip(known[:, 0, 0], 0.0, 1.0)
     longest = np.sqrt(np.maximum(share * (1.0 - share), 1e-30))
     return means[:, 0] * np.sqrt(prior), share * prior, bounded(known[:, 0, 1:] / longest[:, np.newaxis])

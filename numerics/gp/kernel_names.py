@@ -22,6 +22,11 @@ NAMES = (
 SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5, "rbf": math.inf, "se": math.inf}
 """Smoothness nu of the kernels that, alone, are computed without GPyTorch; infinite: the squared exponential."""
 
+AUTO = "auto"
+"""The kernel of `COMPARED` that the sites' rows favor."""
+COMPARED = ("se", "matern52", "matern32")
+"""Kernels from smooth to rough, with the same parameters (docs/gp-evidence.md)."""
+
 LONGEST = 200
 """Largest length of an expression in characters: it may come from another site."""
 
@@ -51,6 +56,17 @@ def parse(text: str) -> ast.expr:
     return node
 
 
+def kernels_of(text: str) -> tuple[str, ...]:
+    """Return the texts of the kernels to compare: one, but for `AUTO`.
+
+    Examples
+    --------
+    >>> kernels_of("auto"), kernels_of("matern12")
+    (('se', 'matern52', 'matern32'), ('matern12',))
+    """
+    return COMPARED if text == AUTO else (text,)
+
+
 def libraries_of(text: str) -> dict[str, str]:
     """Return the optional libraries that a kernel needs, each with its purpose.
 
@@ -62,7 +78,7 @@ def libraries_of(text: str) -> dict[str, str]:
     ['gpytorch', 'torch']
     """
     name = text.strip() or "se"
-    return {} if name in SMOOTHNESS else dict.fromkeys(("torch", "gpytorch"), f"the kernel {name}")
+    return {} if name in SMOOTHNESS or name == AUTO else dict.fromkeys(("torch", "gpytorch"), f"the kernel {name}")
 
 
 def is_kernel(text: str) -> bool:

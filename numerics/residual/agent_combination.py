@@ -195,7 +195,7 @@ class AgentCombination:
     def predict_without_each(
         self, parts: Mapping[str, Float64[np.ndarray, "..."]], n: int
     ) -> Float64[np.ndarray, "predictions n ..."]:
-        """Predict n rows with all parts, and then without each; parameters as of `predict`.
+        """Predict n rows with all parts, and then without each; parameters as in `predict`.
 
         Examples
         --------

@@ -55,7 +55,7 @@ def gated_weights(
     shrinkage : float
         nu, by which the coefficients are multiplied.
     ridge : float
-        As of `numerics.residual.linear.combine`; `RIDGE` at least.
+        As in `numerics.residual.linear.combine`; `RIDGE` at least.
 
     Examples
     --------

@@ -63,7 +63,7 @@ def without_each(F: Float64[np.ndarray, "D n"], y: Float64[np.ndarray, "n"], spl
     split : Split
         Use of these rows.
     ridge : float
-        As of `numerics.residual.linear.combine`.
+        As in `numerics.residual.linear.combine`.
 
     Examples
     --------

@@ -42,7 +42,7 @@ def evaluate(F: Float64[np.ndarray, "D n"], y: Float64[np.ndarray, "n"], split: 
     split : Split
         Use of these rows.
     ridge : float
-        As of `combine`.
+        As in `combine`.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def residual_shares(
     power : float
         p of eq. (37).
     search : bool
-        As of `step_length`.
+        As in `step_length`.
     """
     shares = direction(combination.beta, power)
     delta = step_length(combination, shares, float(residual @ residual), search=search)

@@ -268,9 +268,9 @@ class LearningResult:
     widths : tuple of int
         Each agent's number of these steps, or of its columns of bins; empty for other algorithms.
     levels : tuple of int
-        As of `AgentCombination`.
+        As in `AgentCombination`.
     own_site, own_share
-        As of `AgentCombination`.
+        As in `AgentCombination`.
     epsilons : tuple of float
         Each agent's eps of randomized response to its bins, 0 without any; empty where no site has given bins.
     left : ndarray
@@ -279,7 +279,7 @@ class LearningResult:
     alone : Alone or None
         Errors of the agents alone on the test rows; None: unknown.
     classes : ClassScores or None
-        As of `AgentCombination`.
+        As in `AgentCombination`.
     probabilities : ndarray
         ``(n_test, k)`` predicted probabilities of the test rows; empty for amounts, or if they are unknown.
     scores : ndarray

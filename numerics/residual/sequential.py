@@ -77,7 +77,7 @@ def gains(power: float, errors: Float64[np.ndarray, "D"]) -> Float64[np.ndarray,
 def winner(power: float, errors: Float64[np.ndarray, "D"]) -> int | None:
     """Return the agent whose step leaves the smallest error (eq. 23), the first of equal ones; None if none gains.
 
-    Parameters as of `gains`.
+    Parameters as in `gains`.
 
     Examples
     --------

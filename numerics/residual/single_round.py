@@ -75,7 +75,7 @@ def without_each_once(
     split : Split
         Use of these rows.
     rules : Rules
-        As of `combine_once`.
+        As in `combine_once`.
 
     Examples
     --------

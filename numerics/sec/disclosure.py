@@ -25,7 +25,7 @@ from jaxtyping import Float64, Int64
 from numerics.sec.losses import Loss
 
 DIGITS = 4
-"""Significant digits of the errors that leave a site."""
+"""Significant digits of the errors that a site sends."""
 _SQUARED = Loss()
 
 _PRECISION = 8.0

@@ -119,9 +119,9 @@ def mixture_weights(
     """Return the mixture weights of least log loss, shrunk to those of the learner's cluster.
 
     The EM algorithm for the proportions of a mixture (Dempster, Laird and Rubin 1977) increases the likelihood in every
-    step; it ends after 500 steps, or when a step gains less than 1e-6 a row. As in `numerics.sec.personal_weights`, the
-    weights of the cluster count as eight more rows, divided among the models in proportion. A model with a probability
-    that is not finite gets no weight. The weights sum to 1.
+    step; it ends after 500 steps, or when a step gains less than 1e-6 per row. As in `numerics.sec.personal_weights`,
+    the weights of the cluster count as eight more rows, divided among the models in proportion. A model with a
+    probability that is not finite gets no weight. The weights sum to 1.
 
     Parameters
     ----------

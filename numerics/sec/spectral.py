@@ -27,7 +27,7 @@ _NO_LENGTH = 1e-10
 
 @dataclass(frozen=True)
 class Clustering:
-    """Clusters of L learners.
+    """Clusters of L learners; an isolated learner, with similarity 0 to all others, is a cluster of its own.
 
     Attributes
     ----------
@@ -44,8 +44,6 @@ class Clustering:
         ``(L, c)`` the learners' rows of the c largest eigenvectors, of unit length; a zero row stays zero. Each
         isolated learner has an axis of its own, after the others. c is k, or larger if the argument `k` exceeds the
         number of different directions.
-    isolated : ndarray
-        ``(L,)`` mask of the learners with similarity 0 to all others; each is a cluster of its own.
     """
 
     labels: Int64[np.ndarray, "L"]
@@ -54,7 +52,6 @@ class Clustering:
     gap: Float64[np.ndarray, "g"]
     gap_error: Float64[np.ndarray, "g"]
     embedding: Float64[np.ndarray, "L c"]
-    isolated: Bool[np.ndarray, "L"]
 
 
 def cluster(
@@ -131,14 +128,13 @@ def cluster(
         gap=gap,
         gap_error=gap_error,
         embedding=embedding,
-        isolated=alone,
     )
 
 
 def partitions(
     s: Float64[np.ndarray, "L L"], k_min: int, k_max: int, rng: np.random.Generator
 ) -> list[Int64[np.ndarray, "L"]]:
-    """Cluster learners into every number of clusters from `k_min` to `k_max` (as of `cluster`).
+    """Cluster learners into every number of clusters from `k_min` to `k_max` (as in `cluster`).
 
     Examples
     --------

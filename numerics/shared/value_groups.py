@@ -32,7 +32,7 @@ class ValueGroups:
 
     @classmethod
     def of(cls, x: Float64[np.ndarray, "n p"], least: int) -> ValueGroups:
-        """Group the values of each column, `least` rows or more a group; equal values stay together.
+        """Group the values of each column, with `least` or more rows per group; equal values stay together.
 
         Parameters
         ----------

@@ -11,7 +11,7 @@ from common import settings
 from common.results import PREDICT
 from common.settings import Config, ConfigError, setting
 from common.value_ranges import ValueRange, at_least, between
-from numerics.gp.kernel_names import NAMES, is_kernel, libraries_of
+from numerics.gp.kernel_names import AUTO, NAMES, is_kernel, libraries_of
 from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 
@@ -53,11 +53,15 @@ class Settings(ProtocolSettings, prefix="gp"):
     tasks: ClassVar[tuple[str, ...]] = ("regression", "classification")
 
     kernel: str = setting(
-        "se",
-        "covariance function: se, matern12, matern32, matern52, or sums and products of GPyTorch's",
-        ValueRange(f"names of kernels ({', '.join(NAMES)}) joined by + and *", is_kernel),
+        AUTO,
+        "covariance function: se, matern12, matern32, matern52, or sums and products of GPyTorch's; auto: se, matern52"
+        " or matern32, by the likelihood of the sites' rows",
+        ValueRange(
+            f"auto, or names of kernels ({', '.join(NAMES)}) joined by + and *",
+            lambda text: text == AUTO or is_kernel(text),
+        ),
         unset="",
-        other_source=_FROM,
+        other_source=_SCENARIO_OR_FROM,
     )
     gate: Literal["knn", "gaussian", "dnn", "ggm", "all"] = setting(
         "gaussian",

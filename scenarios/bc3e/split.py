@@ -30,7 +30,7 @@ def split_rows(ensemble: Ensemble, n_sites: int, rng: np.random.Generator) -> li
     Returns
     -------
     list of Ensemble
-        One a site; instances keep their order within a site.
+        One for each site; instances keep their order within a site.
 
     Raises
     ------

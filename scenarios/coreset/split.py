@@ -1,4 +1,4 @@
-"""Splits of rows over sites: every split is an order of all rows, cut into one stretch a site."""
+"""Splits of rows over sites: every split is an order of all rows, cut into one stretch for each site."""
 
 from __future__ import annotations
 

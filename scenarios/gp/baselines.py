@@ -7,6 +7,8 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from numerics.gp.kernel_names import kernels_of
+from numerics.gp.kernels import Kernel
 from numerics.shared.threads import single_threaded
 from scenarios.gp.common import PooledRows
 
@@ -16,6 +18,31 @@ ROWS_FIT = 3100
 """Most rows for which the hyperparameters are fitted to all of them."""
 ROWS_DRAWN = 2000
 """Number of rows, drawn at random, to which the hyperparameters are fitted otherwise."""
+
+
+def favored_fit(
+    text: str,
+    x: Float64[np.ndarray, "n d"],
+    y: Float64[np.ndarray, "*columns"],
+    noise: Float64[np.ndarray, "n k"] | None = None,
+    *,
+    rows: int | None = None,
+    rng: np.random.Generator | None = None,
+) -> tuple[Kernel, Float64[np.ndarray, "p"]]:
+    """Fit hyperparameters to all rows, or to `rows` drawn at random; return the kernel of largest likelihood, and them.
+
+    `text` is that of a run (``gp.kernel``).
+    """
+    from numerics.gp.kernel_registry import kernel_of
+    from numerics.gp.likelihood import evaluate, fit_one
+
+    if rows is not None and rng is not None:
+        sample = np.sort(rng.choice(len(y), rows, replace=False))
+        x, y, noise = x[sample], y[sample], None if noise is None else noise[sample]
+    kernels = [kernel_of(each, x.shape[1]) for each in kernels_of(text)]
+    fits = [fit_one(kernel, x, y, noise=noise) for kernel in kernels]
+    values = [evaluate(kernel, theta, x, y, noise).value for kernel, theta in zip(kernels, fits, strict=True)]
+    return kernels[int(np.argmax(values))], fits[int(np.argmax(values))]
 
 
 @lru_cache(maxsize=256)  # each keeps its world, which is in use anyway; the rows of a table share them
@@ -40,18 +67,15 @@ def full_process(pooled: PooledRows, kernel: str) -> tuple[tuple[str, float], ..
         return ()
     # A site looks for its shard in this package, and needs no Gaussian process for that.
     from numerics.gp.expert import Expert
-    from numerics.gp.kernel_registry import kernel_of
-    from numerics.gp.likelihood import fit_one
     from numerics.gp.metrics import msll, smse
     from numerics.gp.moments import moments_of, units_of
 
     units = units_of(moments_of(pooled.x, pooled.y))
     x, y = units.inputs(pooled.x), units.outputs(pooled.y)
     points, outputs = units.inputs(pooled.x_test), units.outputs(pooled.y_test)
-    process = kernel_of(kernel, x.shape[1])
     rows = None if len(y) <= ROWS_FIT else ROWS_DRAWN
     with single_threaded():
-        theta = fit_one(process, x, y, rows=rows, rng=np.random.default_rng(pooled.stream))
+        process, theta = favored_fit(kernel, x, y, rows=rows, rng=np.random.default_rng(pooled.stream))
         mean, explained = Expert(process, theta, x, y).predict(points)
     variance = process.diagonal(theta[:-1], points) - explained + np.exp(2 * theta[-1])
     loss = msll(outputs, mean, variance, float(y.mean()), float(y.var()))
@@ -96,16 +120,14 @@ def class_process(
         losses_by_sharpness,
     )
     from numerics.gp.expert import Expert
-    from numerics.gp.kernel_registry import kernel_of
-    from numerics.gp.likelihood import fit_one
     from numerics.gp.moments import moments_of, units_of
 
     units, latent = units_of(moments_of(x, np.zeros(len(y)))), latent_units(np.bincount(y, minlength=k))
-    rows, places, process = units.inputs(x), units.inputs(points), kernel_of(kernel, x.shape[1])
+    rows, places = units.inputs(x), units.inputs(points)
     outputs, noise = latent_outputs(y, latent)
     most = ROWS_DRAWN if len(y) > ROWS_FIT else None
     with single_threaded():
-        theta = fit_one(process, rows, outputs, noise=noise, rows=most, rng=np.random.default_rng(stream))
+        process, theta = favored_fit(kernel, rows, outputs, noise, rows=most, rng=np.random.default_rng(stream))
         prior = process.diagonal(theta[:-1], places)
         means, variances, own_means, own_variances = [], [], [], []
         for column, own in zip(outputs.T, noise.T, strict=True):

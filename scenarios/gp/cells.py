@@ -17,7 +17,7 @@ from scenarios.registry import Cell, Config
 GATES = ("knn", "dnn", "gaussian", "ggm")
 RULES = ("npae", "poe", "gpoe", "bcm", "rbcm", "grbcm")
 
-_DATA_KEYS = ("gp.rows", "gp.split", "gp.kernel")
+_DATA_KEYS = ("gp.rows", "gp.split")
 """Keys with which a row is the paper's only if they have their default."""
 
 
@@ -175,9 +175,11 @@ def _row(
 ) -> Cell:
     """Return a row with M = `parts` and, unless the gate is "all", K = `experts`; no user can set the keys in `varied`.
 
-    The paper's experts answer about one point only (`gp.answers` 1).
+    The paper's experts answer about one point only (`gp.answers` 1), with the squared exponential kernel.
     """
-    own: dict[str, Any] = {"gp.parts": parts, "gp.answers": 1} | ({"gp.experts": experts} if gate != "all" else {})
+    own: dict[str, Any] = {"gp.parts": parts, "gp.answers": 1, "gp.kernel": "se"}
+    if gate != "all":
+        own["gp.experts"] = experts
     row = settings(aggregation=rule, gate=gate) | {key: value for key, value in own.items() if key in varied}
     defaults = {key: value for key, value in own.items() if key not in varied}
     used = {**row, **{key: config.get(key) or value for key, value in defaults.items()}}

@@ -104,7 +104,7 @@ _LEAST_SLICES = 4
 
 
 def ct(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
-    """Split the CT slices by scan, a scan a learner: 64 learners and 33 newcomers, drawn anew for each seed.
+    """Split the CT slices by scan, one per learner: 64 learners and 33 newcomers, drawn anew for each seed.
 
     Section VI-A. The sites 0 to 63 hold all slices of their scans. The sites 64 to 96 are newcomers: a random half of
     their slices assigns them to a cluster, the rest measures the error. Without the file (UCI 206,

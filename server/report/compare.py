@@ -13,7 +13,7 @@ from server.report.data import Report, ResultsError
 from server.report.formatting import counted, folded, human_bytes, human_seconds, listed, number, printable
 from server.report.glossary import direction, meaning
 from server.report.headline import answer
-from server.report.html import figure_texts
+from server.report.html import figure_texts, value_texts
 from server.report.markup import (
     Html,
     bullets,
@@ -172,12 +172,14 @@ def _meaning(runs: Sequence[Run], name: str) -> Meaning | None:
     return next((known for protocol in protocols if (known := meaning(protocol, name))), None)
 
 
-def _metric_rows(runs: Sequence[Run], marked: bool) -> list[tuple[str, list[str], list[str], str]]:
+def _metric_rows(
+    runs: Sequence[Run], marked: bool, texts_of: Callable[[str, Mapping[str, Any]], dict[str, str]]
+) -> list[tuple[str, list[str], list[str], str]]:
     """Return for every metric its name, the value and the mark of every run, and the published figure."""
-    texts = [folded(run.report.metrics) for run in runs]
+    texts = [texts_of(run.report.protocol, run.report.metrics) for run in runs]
     published: dict[str, str] = {}
     for run in runs:
-        published = {**folded(run.report.published), **published}
+        published = {**texts_of(run.report.protocol, run.report.published), **published}
     names = dict.fromkeys(name for run in runs for name in metric_names(run.report))
     rows = []
     for name in names:
@@ -218,7 +220,7 @@ def render_comparison(runs: Sequence[Run]) -> str:
     header = ["", *(run.label for run in runs), "published"]
     rows = [
         [name, *(f"{value}{_SIGNS[mark]}" for value, mark in zip(values, marks, strict=True)), paper]
-        for name, values, marks, paper in _metric_rows(runs, marked)
+        for name, values, marks, paper in _metric_rows(runs, marked, lambda _protocol, values: folded(values))
     ]
     rows += [[name, *values, ""] for name, values in _cost_rows(runs)]
     if not any(row[-1] for row in rows):
@@ -267,7 +269,7 @@ def _answers(runs: Sequence[Run]) -> Html:
 
 def _metrics(runs: Sequence[Run]) -> Html:
     marked = not _other_data(runs)
-    rows = _metric_rows(runs, marked)
+    rows = _metric_rows(runs, marked, value_texts)
     paper = any(row[-1] for row in rows)
     header = ["metric", *(run.label for run in runs), *(["published"] if paper else []), "direction"]
     cells = []

@@ -230,8 +230,9 @@ def value_text(report: Report, metric: str) -> str:
 
 
 def first_metrics(report: Report) -> list[str]:
-    """Return the run's metrics that the protocol's answers name, in their order."""
-    answers = report_of(report.protocol).answers
+    """Return the run's metrics that the protocol's answers name, in their order; those of the chosen answer first."""
+    chosen = chosen_answer(report)
+    answers = [*([chosen] if chosen else []), *report_of(report.protocol).answers]
     names = [name for each in answers for name in (each.metric, *each.rivals, *each.beside)]
     return [name for name in dict.fromkeys(names) if name in report.metrics]
 

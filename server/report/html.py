@@ -36,7 +36,7 @@ from server.report.protocol import report_of
 from server.report.summary import metric_names
 from server.report.verdict import DO_NOT_JOIN, JOIN, Verdict, Way, verdict
 
-__all__ = ["figure_texts", "report_html"]
+__all__ = ["figure_texts", "report_html", "value_texts"]
 
 _VERDICTS = (
     (
@@ -170,7 +170,11 @@ def _overview(report: Report) -> Html:
 def _repetitions(report: Report) -> str:
     times, own = int(report.config.get("repetitions", 1)), bool(report.config.get("protocol"))
     if times < 2:
-        return "" if own else "One: no number has a standard error (the key repetitions sets their number)."
+        return (
+            ""
+            if own
+            else "One: standard errors, where there are any, are over rows (the key repetitions sets the number)."
+        )
     means = "Numbers are means over the repetitions ± their standard errors"
     if own:
         return f"{times:,} on the same data, with different seeds. {means}, which say nothing about other data."
@@ -223,7 +227,7 @@ def _figures(report: Report, images: Mapping[str, bytes]) -> Html:
 def _results(report: Report) -> Html:
     parts = []
     if report.table:
-        rows = [_texts(report.protocol, row) for row in report.table]
+        rows = [value_texts(report.protocol, row) for row in report.table]
         names = columns(rows)
         cells = [[row.get(name, "") for name in names] for row in rows]
         # Names of metrics stay as files have them, and names with a space, which may be names from the data.
@@ -231,7 +235,7 @@ def _results(report: Report) -> Html:
         headings = [name.replace("_", " ") if name in plain else name for name in names]
         parts.append(table("Result table", headings, cells, tall=len(rows) > 20, where="report.json"))
     if names := metric_names(report):
-        own, published = _texts(report.protocol, report.metrics), _texts(report.protocol, report.published)
+        own, published = value_texts(report.protocol, report.metrics), value_texts(report.protocol, report.published)
         header = ["metric", "this run", *(["published", "relative difference"] if published else []), "direction"]
         metrics = []
         for name in names:
@@ -244,7 +248,7 @@ def _results(report: Report) -> Html:
     return joined(parts)
 
 
-def _texts(protocol: str, values: Mapping[str, Any]) -> dict[str, str]:
+def value_texts(protocol: str, values: Mapping[str, Any]) -> dict[str, str]:
     """Return values as text, with standard errors beside them, and shares in percent."""
     texts = folded(values)
     for name, value in values.items():

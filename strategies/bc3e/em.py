@@ -104,13 +104,7 @@ class EM:
             if not accepted:
                 self._take_back()
                 continue
-            self.accepted_statistics = dict(self.statistics)
-            fit.alpha, fit.bound = self.alpha, sums.bound
-            fit.beta = {name: block.x for name, block in self.beta.items()}
-            fit.bounds.append(sums.bound)
-            fit.instances = sums.n
-            fit.labels = {name: round(from_grid(mass, self.layout.bits).sum()) for name, mass in sums.mass.items()}
-            fit.changed.append(sums.changed / max(sums.n, 1))
+            self._accept(sums)
             fit.converged = self._has_settled(change)
             if fit.converged:
                 break
@@ -122,6 +116,17 @@ class EM:
         if not self.masking:
             fit.mass = mass_by_site(self.accepted_statistics)
         return fit
+
+    def _accept(self, sums: Sums) -> None:
+        """Take the parameters of this E-step, and its sums, as the fit so far."""
+        fit = self.fit
+        self.accepted_statistics = dict(self.statistics)
+        fit.alpha, fit.bound = self.alpha, sums.bound
+        fit.beta = {name: block.x for name, block in self.beta.items()}
+        fit.bounds.append(sums.bound)
+        fit.instances = sums.n
+        fit.labels = {name: round(from_grid(mass, self.layout.bits).sum()) for name, mass in sums.mass.items()}
+        fit.changed.append(sums.changed / max(sums.n, 1))
 
     def _has_settled(self, change: float) -> bool:
         """Return whether the fit stops: by its bound, by the classes of the instances, or when both have settled."""

@@ -127,7 +127,7 @@ def _starts(outcome: CoresetOutcome) -> list[_Centers]:
     if len(points.weights) > _MOST_TRIED:
         locations = max(1, _MOST_TRIED // bounds.n_groups)
         few = reduce(points, locations, np.random.default_rng(0), np.ones(len(scale)))[0]
-    near = clustering.assignment.prices  # of similar centers: they save seconds, and change no cost
+    near = clustering.assignment.prices  # prices of similar centers: a start that saves seconds and changes no cost
     far = _with_farthest(points, clustering.centers, lambda centers: _assigned(few, centers, bounds, near).cost)
     return [
         _Centers(clustering.centers, plain, clustering.assignment.prices, rows).priced(bounds),

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from numerics.gp.gates.network import Network
+from numerics.gp.kernel_names import kernels_of
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.likelihood import theta_bounds
 from numerics.gp.measurements import Queries
@@ -34,7 +35,7 @@ from strategies.gp.disclosure import disclosed_inputs, shared_rows
 from strategies.gp.expert_count_curve import Sample, scores_by_expert_count
 from strategies.gp.expert_registry import ExpertRegistry
 from strategies.gp.gate_training import train
-from strategies.gp.hyperparameters import fit, starts
+from strategies.gp.hyperparameters import favored, fit, starts
 from strategies.gp.influence import influence_of_answers
 from strategies.gp.model import Model
 from strategies.gp.outcome import GPOutcome
@@ -149,14 +150,15 @@ class GP(FusionStrategy):
         registry.check_enough(self.min_sites)
         self._check_outputs(registry)
         queries = self._queries(registry, repetition)  # reports faults in the query file before learning begins
-        kernel = kernel_of(settings.kernel, len(registry.features))
+        text = favored(kernels_of(settings.kernel), {site: answers[site] for site in registry.learning})
+        kernel = kernel_of(text, len(registry.features))
         masking = self._masking("likelihood", len(registry.learning))
         own = starts(answers, registry, kernel)
         best_fit, network, shared, inputs = yield from in_step(
             fit(
                 registry,
                 kernel,
-                settings.kernel,
+                text,
                 own,
                 settings.max_expert_rows,
                 candidates=settings.candidates,
@@ -171,12 +173,12 @@ class GP(FusionStrategy):
                 registry,
                 best_fit,
                 np.clip(own[0], *theta_bounds(kernel).T),
-                settings.kernel,
+                text,
                 settings.max_expert_rows,
                 settings.candidates,
                 masking,
             )
-        model = Model(registry, settings.kernel, settings.max_expert_rows, best_fit, network)
+        model = Model(registry, text, settings.max_expert_rows, best_fit, network)
         residuals, sharp = no_asks(model.residuals), no_asks(model.sharpness)
         if registry.classes:
             sharp = sharpness(model, masking)
@@ -335,5 +337,5 @@ def from_config(config: Mapping[str, Any], **common: Any) -> GP:
 
 def _is_convertible(text: str) -> bool:
     """Return whether hyperparameters in a site's own units can be converted to the common units."""
-    kernel = kernel_of(text, 1)
-    return kernel.rescaled(kernel.start(), np.ones(1), 1.0) is not None
+    kernels = [kernel_of(each, 1) for each in kernels_of(text)]
+    return all(kernel.rescaled(kernel.start(), np.ones(1), 1.0) is not None for kernel in kernels)

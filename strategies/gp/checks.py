@@ -9,6 +9,7 @@ from jaxtyping import Float16, Float32, Float64
 
 from numerics.gp.dirichlet import largest_squares
 from numerics.gp.joint_answers import sizes
+from numerics.gp.kernel_names import kernels_of
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.own_noise import FACTORS
 from protocols.classes import check_classes
@@ -44,7 +45,8 @@ def check_moments(ask: Survey) -> Check:
         _check_moments(answer)
         if answer.nearest and (answer.nearest != ask.local or len(answer.counts) > 1):
             raise PayloadError(answer.title(), "nearest", f"expected one expert of {ask.local} nearest rows, or none")
-        _check_choice(answer, len(kernel_of(ask.kernel, len(answer.features)).names) + 1)
+        kernels = kernels_of(ask.kernel)
+        _check_choice(answer, len(kernels), len(kernel_of(kernels[0], len(answer.features)).names) + 1)
         if answer.outliers.any() and (ask.robust or answer.classes or not len(answer.theta)):
             raise PayloadError(answer.title(), "outliers", "expected zeros: nothing is predicted without outliers")
 
@@ -97,16 +99,22 @@ def _check_class_counts(answer: Moments) -> None:
             raise PayloadError(answer.title(), field, "expected zeros, since outputs are classes")
 
 
-def _check_choice(answer: Moments, expected: int) -> None:
-    """Check the site's own hyperparameters, `expected` or none in number, and their information matrix."""
+def _check_choice(answer: Moments, n_kernels: int, expected: int) -> None:
+    """Check the site's own hyperparameters, `expected` or none in number, with their information and likelihoods."""
+
+    def refuse(field: str, problem: str) -> None:
+        raise PayloadError(answer.title(), field, problem)
+
     size = len(answer.theta)
     if size not in (0, expected):
-        raise PayloadError(answer.title(), "theta", f"expected {expected} hyperparameters, got {size}")
+        refuse("theta", f"expected {expected} hyperparameters, got {size}")
     if np.abs(answer.theta).max(initial=0.0) > np.log(LARGEST):
-        raise PayloadError(answer.title(), "theta", "is out of bounds")
+        refuse("theta", "is out of bounds")
     if len(answer.information) != size * (size + 1) // 2 or not is_information(symmetric(answer.information, size)):
-        problem = f"expected a positive semidefinite matrix of {size} parameters"
-        raise PayloadError(answer.title(), "information", problem)
+        refuse("information", f"expected a positive semidefinite matrix of {size} parameters")
+    n_kernels *= size > 0
+    if len(answer.likelihoods) != n_kernels or np.abs(answer.likelihoods).max(initial=0.0) > LARGEST:
+        refuse("likelihoods", f"expected {n_kernels} numbers up to {LARGEST:g}")
 
 
 def _are_covariances(matrices: Float64[np.ndarray, "m d d"]) -> bool:

@@ -63,7 +63,7 @@ class ExpertRegistry:
     ...     m = len(centers)
     ...     return Moments(
     ...         ("x",), np.full(m, 10), np.array(centers)[:, np.newaxis], np.ones((m, 1, 1)), np.zeros(m), np.ones(m),
-    ...         np.zeros(0), np.zeros(0), ("allow-rows",),
+    ...         np.zeros(0), np.zeros(0), np.zeros(0), ("allow-rows",),
     ...     )
     >>> registry = ExpertRegistry.of({"b": answer(4.0), "a": answer(0.0, 2.0)})
     >>> registry.M, registry.n_rows, registry.site_of

@@ -12,6 +12,7 @@ from common.csv_text import csv_text
 from common.grouping import list_names
 from numerics.gp.alone import Difference
 from numerics.gp.calibration import EDGES
+from numerics.gp.kernel_names import AUTO
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.measurements import LIMIT, WRONG_LIMIT, Queries
 from numerics.gp.metrics import coverage, msll, smse
@@ -135,7 +136,18 @@ def excluded_from(outcome: GPOutcome) -> dict[str, str]:
 
 def notes_on(outcome: GPOutcome) -> list[str]:
     """Return sentences on the fit and on the predictions, for users of the result."""
-    return [*_notes_on_fit(outcome.model), *_notes_on_sites(outcome), *_notes_on_answers(outcome)]
+    return [
+        *_note_on_kernel(outcome),
+        *_notes_on_fit(outcome.model),
+        *_notes_on_sites(outcome),
+        *_notes_on_answers(outcome),
+    ]
+
+
+def _note_on_kernel(outcome: GPOutcome) -> list[str]:
+    """Return a note if the sites compared kernels in this run."""
+    compared = outcome.settings.kernel == AUTO and outcome.model.fit.rounds > 0
+    return [f"the kernel is {outcome.model.kernel}, by the likelihood of the sites' rows"] if compared else []
 
 
 def _notes_on_fit(model: Model) -> list[str]:

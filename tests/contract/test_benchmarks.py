@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,9 @@ def test_the_driver_counts_what_a_run_counts(tmp_path: Path) -> None:
     assert transcript.metrics["cost"] == report.metrics["cost"]
     # A session's name is part of every ask.
     assert abs(transcript.to_sites - report.ledger["bytes_to_sites"]) < 100 * 3 * transcript.n_rounds
-    assert 0 < transcript.seconds.center < transcript.seconds.together <= transcript.seconds.all
+    seconds = transcript.seconds
+    assert seconds.center > 0
+    assert 0 < seconds.slowest <= seconds.sites
 
 
 @pytest.mark.parametrize("protocol", ["gp", "coreset"])
@@ -159,7 +162,7 @@ def test_a_wrong_cell_is_one_cell_of_one_site(monkeypatch: pytest.MonkeyPatch, c
 PEERS = {
     "full": gp_peers.full,
     "ExactGP": gp_peers.exact,
-    "ExactGP, Cholesky": gp_peers.exact_cholesky,
+    "ExactGP, Cholesky": partial(gp_peers.exact, cholesky=True),
     "SVGP": gp_peers.svgp,
     "scikit-learn": gp_peers.sklearn_process,
 }

@@ -71,8 +71,8 @@ def write_world(folder: Path, frame: pd.DataFrame | None = None, how: str = "pla
 
 
 def own_data_config(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
-    """The configuration of a simulated run on the files of `folder`."""
-    settings: dict[str, Any] = {"target": TARGET, "id": "well", "gp__gate": "knn", **changes}
+    """The configuration of a simulated run on the files of `folder`: one gate and kernel, if nothing else is set."""
+    settings: dict[str, Any] = {"target": TARGET, "id": "well", "gp__gate": "knn", "gp__kernel": "se", **changes}
     return config(tmp_path, protocol="gp", data=str(folder), **settings)
 
 

@@ -161,6 +161,7 @@ def test_steps_of_a_fit_only_rise_each_with_one_set_of_parameters(site: RealSite
         {"weights": np.full(2, 1e308)},
         {"weights": np.array([1.0, -1e16])},
         {"beta": (np.full((3, 3), -1.0),)},
+        {"clusterings": ("confusion:class_a",), "beta": (np.eye(3),), "draws": 3},
         {"smoothing": 1e19},
         {"smoothing": -1.0},
     ],

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clients.gp.experts import best_fit_of, expert_of, in_own_units
+from clients.gp.experts import expert_of, in_own_units
+from clients.gp.own_fit import best_fit_of
 from clients.site import Site
 from protocols.gp.payloads import FEWEST_IN_GROUP, MOST_GROUPS, PredictAlone
 from tests.support.gp_sites import (
@@ -55,7 +56,7 @@ def test_it_reads_predictions_at_25_places_and_no_more(tmp_path: Path) -> None:
     places = part.x[:MOST_GROUPS]
     answer = ask(site, crafted(places, _FAR, **fields))
     read = _FAR - np.sqrt(answer.squares / FEWEST_IN_GROUP)
-    theta = tuple(best_fit_of("se", part)[0].tolist())
+    theta = tuple(best_fit_of("se", part).theta.tolist())
     mean, explained = expert_of(part, "se", theta).predict(places)
     deviation = np.sqrt(np.exp(2 * theta[-2]) - explained + np.exp(2 * theta[-1]))
     # That is what it reads: the predictions but for their rounding, a quarter of a deviation or less.
@@ -74,7 +75,7 @@ def test_whoever_knows_the_inputs_of_a_row_reads_its_output_hardly_better_than_f
     part = in_own_units(site.shard).part
     read = _FAR - np.sqrt(ask(site, crafted(part.x[:MOST_GROUPS], _FAR, **fields)).squares / FEWEST_IN_GROUP)
     errors = np.abs(read - part.y[:MOST_GROUPS])
-    theta = tuple(best_fit_of("se", part)[0].tolist())
+    theta = tuple(best_fit_of("se", part).theta.tolist())
     others = np.abs(expert_of(part, "se", theta).left_out().errors[:MOST_GROUPS])
     print(f"noise {noise}: median {np.median(errors):.3f}, from the others {np.median(others):.3f}")
     assert np.median(errors) > 0.6 * np.median(others)

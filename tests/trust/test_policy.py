@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 from collections.abc import Sequence
@@ -209,6 +210,19 @@ def test_every_refusal_has_its_code_and_nothing_else_leaves(tmp_path: Path, poli
     assert node.asked(SURVEY) == Answer("a", 1, fault, ())
     lines = [json.loads(line) for line in (node.home / NAME).read_text().splitlines()]
     assert [line.get("fault") for line in lines] == [fault.slug]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such permissions")
+def test_a_policy_that_any_user_may_change_is_none(tmp_path: Path) -> None:
+    """Also by a link to it, whose own permissions say nothing."""
+    path, link = tmp_path / "policy.toml", tmp_path / "link.toml"
+    path.write_text("max-rounds = 3")
+    link.symlink_to(path)
+    assert Policy.read(link).max_rounds == 3
+    path.chmod(0o666)
+    for each in (path, link):
+        with pytest.raises(PolicyError, match="any user of this machine may change it; type: chmod o-w"):
+            Policy.read(each)
 
 
 def test_a_bad_policy_is_told_in_the_site_s_own_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

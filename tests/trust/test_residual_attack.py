@@ -11,8 +11,10 @@ import pytest
 from clients.residual.agent import FEWEST_EQUAL, Agent
 from consilience.attack.playing import play
 from consilience.attack.site import AttackedSite, real_node
+from numerics.residual.rules import Rules
 from numerics.shared.value_groups import ValueGroups
-from protocols.residual.payloads import Bin, Enrol, Order
+from protocols.residual.payloads import Bin, Enrol, Lead, Order
+from protocols.settings import declared
 from tests.support.residual_sites import enrolled_sites
 
 N = 120
@@ -126,3 +128,33 @@ def attacked(tmp_path: Path, keys: dict[str, object], home: str = "home") -> Att
     site.ask(Enrol("x", "row-order"))
     assert site.ask(Order(np.arange(N), "tree", min_leaf=1)) is not None
     return site
+
+
+def test_as_many_runs_as_outcomes_tell_them_all(tmp_path: Path) -> None:
+    """Mean squares of other five test rows in each run: docs/residual-reference.md says so, and what prevents it."""
+    n, rng = 30, np.random.default_rng(0)
+    y = rng.normal(50, 10, n)
+    table = np.column_stack([np.arange(n), rng.normal(size=n), y])
+    np.savetxt(tmp_path / "own.csv", table, "%.17g", ",", header="id,a,owed", comments="")
+    (tmp_path / "secret").write_text("a secret that the sites share, long enough")
+    own = {"target": "owed", "id": "id", "align-key-file": str(tmp_path / "secret")}
+    run = {**declared(), "protocol": "residual", "scenario": ""}
+    site = AttackedSite(real_node(tmp_path / "own.csv", tmp_path / "out", None, own), run, np.zeros((2, 1)), n)
+    rules, orders, told = Rules(algorithm="boosted", rounds=0), [], []
+    while site.start_run():
+        orders.append(np.roll(np.arange(n), -site.n_runs))
+        key = site.ask(Enrol("x", "id", True)).public_key
+        site.ask(Order(orders[-1], "tree", min_leaf=5, holder=site.name, names=(site.name,), public_keys=(key,)))
+        told.append(site.ask(Lead((site.name,), n - 5, rules.to_json(), "float64")).curve[0, [0, 2]])
+    learned = rules.split(n, n - 5).n_fit
+
+    def misfits(outcomes: np.ndarray) -> np.ndarray:
+        sets = [(outcomes[order[:learned]], outcomes[order[-5:]]) for order in orders]
+        return np.ravel(
+            [[np.mean((each - fit.mean()) ** 2) for each in (fit, test)] for fit, test in sets] - np.array(told)
+        )
+
+    # Only outcomes that all are moved alike, or mirrored, have the same errors.
+    np.testing.assert_allclose(misfits(y), 0.0, atol=1e-9)
+    slopes = np.column_stack([(misfits(y + step) - misfits(y - step)) / 2 for step in np.eye(n)])
+    assert np.linalg.matrix_rank(slopes, tol=1e-6) == n - 1

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from flwr.app import RecordDict
 from flwr.common.secure_aggregation.crypto.shamir import combine_shares
 
+from clients.keys import PrivateKeys, turns_in
 from protocols.gp.payloads import Train
 from protocols.secure_aggregation import masking
 from protocols.secure_aggregation.masking import MaskError
@@ -204,6 +208,17 @@ def test_two_asks_at_the_same_time_are_not_answered_from_the_same_secrets(
     assert center.refused("b", center.deal(2)) is Fault.NO_MASK_KEYS
     center.channels["b"] = center.answer("b", Join("t")).channel  # new keys are of use to no one who had the old
     assert isinstance(center.answer("b", center.deal(2)), Shares)
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners")
+def test_turns_are_not_taken_in_a_folder_of_another_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Who has made it in the temporary directory before the site did could give one turn to two processes."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    turns, owner = turns_in(None), os.getuid()
+    PrivateKeys(RecordDict(), 1, turns).put("sum", {}, anew=True)
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    with pytest.raises(SiteFault, match="belongs to another user"):
+        PrivateKeys(RecordDict(), 1, turns).put("sum", {}, anew=True)
 
 
 # -- late answers -----------------------------------------------------------------------------------------------------

@@ -195,7 +195,7 @@ class Pricing:
         self._steps, self._gain = {}, gain
 
     def _step(self, times: float) -> tuple[_Duals, float]:
-        """Return the step within so many times the radii, computed once; most of the time of a search is theirs."""
+        """Return the step within `times` the radii; it is kept, since these steps take most of a search's time."""
         assert self._model is not None  # noqa: S101 - called after the first answers
         if times not in self._steps:
             radius, unit = times * self._radius, float(self._totals.max())

@@ -85,7 +85,7 @@ def restrict_arcs(
 
     Examples
     --------
-    With one point a group, every point keeps all its arcs:
+    With one point per group, every point keeps all its arcs:
 
     >>> restrict_arcs(np.array([[0.0, 9.0], [9.0, 0.0]]), np.ones(2), np.array([0, 1]), mass=0.1).columns.all()
     np.True_

@@ -52,7 +52,7 @@ def scores(
     Returns
     -------
     ndarray
-        ``(N, M)``, the larger the better, without the term that all experts have in common at a point.
+        ``(N, M)``, the larger the better, without the term that is the same for all experts at a point.
 
     Examples
     --------

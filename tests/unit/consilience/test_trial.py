@@ -140,3 +140,12 @@ def test_a_folder_without_a_second_site_or_its_outcome_is_one_sentence(tmp_path:
     (tmp_path / "south.csv").write_text("dose,cost\n1.5,2\n2.5,3\n3.5,5\n")
     with pytest.raises(DataError, match=r"there is no outcome 'stay' at south$"):
         Trial.of(tmp_path, "stay")
+    (tmp_path / "south.csv").write_text(" dose,stay\n1.5,2\n2.5,3\n3.5,5\n")
+    with pytest.raises(DataError, match=r"'dose' is not at south, which has ' dose': write them alike"):
+        Trial.of(tmp_path, "stay")
+    (tmp_path / "south.csv").write_text("A report of 2024\ndose,stay\n1.5,2\n")
+    with pytest.raises(DataError, match=r"the first line is no header: 'A report of 2024'"):
+        Trial.of(tmp_path, "stay")
+    (tmp_path / "west.xlsx").touch()
+    with pytest.raises(DataError, match=r"west\.xlsx: is a spreadsheet; save it as CSV in UTF-8"):
+        Trial.of(tmp_path, "stay")

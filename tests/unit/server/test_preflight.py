@@ -178,7 +178,7 @@ the points to predict at lack an input: protocol=gp data={few} target=level
 all candidates hold rows: protocol=sec data={good} target=level sec.candidates=knn
     configuration: all candidate methods (knn, svr) make models that hold rows
 a kernel that does not exist: protocol=gp data={good} target=level gp.kernel=matern25
-    gp.kernel must be empty (not set), or names of kernels (linear, matern12,
+    gp.kernel must be empty (not set), or auto, or names of kernels (linear,
 settings that do not go together: protocol=gp data={good} target=level gp.gate-rounds=2
     gp.gate-rounds is for gp.gate=dnn: leave it out
 settings of a scenario that do not go together: scenario=bc3e-wine bc3e.distribution=column secure-aggregation=true

@@ -5,6 +5,7 @@ import io
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clients.bc3e.check import describe
-from clients.bc3e.shard import ensemble_from_table, open_shard
+from clients.bc3e.shard import check_together, ensemble_from_table, open_shard
 from clients.data import DataError, Table, bombs, load, match_columns, numeric, read_table, site_files, site_name
 from clients.data.blocks import open_blocks
 from clients.data.cache import ObservedConfig
@@ -623,6 +624,17 @@ def test_describe_says_when_votes_give_the_labels_of_a_classifier_away(csv: Call
         table = csv(text)
         lines = "\n".join(describe(ensemble_from_table(table, {}), table, {}))
         assert ("these votes are that classifier's labels" in lines) is told
+
+
+def test_row_numbers_are_names_only_where_all_sites_have_as_many() -> None:
+    """Otherwise row 3 of one site and row 3 of another would be one instance."""
+    sites = {name: Ensemble(n, {"class_a": np.zeros(n, int)}) for name, n in (("a", 4), ("b", 3))}
+    with pytest.raises(DataError, match="have 3 to 4 rows: name the instances in id"):
+        check_together(sites, {}, {"bc3e.distribution": "arbitrary"})
+    check_together(sites, {}, {"bc3e.distribution": "row"})
+    check_together({"a": sites["a"], "c": sites["a"]}, {}, {"bc3e.distribution": "arbitrary"})
+    named = {name: replace(each, entity=np.arange(each.n).astype(str)) for name, each in sites.items()}
+    check_together(named, {}, {"bc3e.distribution": "arbitrary"})
 
 
 def test_describe_names_classifiers_that_are_copies(csv: Callable[[str], Table]) -> None:

@@ -87,13 +87,20 @@ def test_blocks_are_prepared_as_the_whole_is(messy: Path) -> None:
         ("3,75", 3.75),
         ("-2e3", -2000.0),
         ("1,234.50 €", 1234.5),
+        ("EUR 1,234.50", 1234.5),
+        ("-$80.00", -80.0),
+        ("1'234.50", 1234.5),
+        ("12\u202f345", 12345.0),
+        ("\u22123.5", -3.5),
+        ("(1,234.50)", -1234.5),
+        ("12,00-", -12.0),
     ],
 )
 def test_numbers_as_people_write_them(cell: str, number: float) -> None:
     assert number_of(cell) == number
 
 
-@pytest.mark.parametrize("cell", ["", "north", "12-13", "1,23,4", "3 4", "1.2.3"])
+@pytest.mark.parametrize("cell", ["", "north", "12-13", "1,23,4", "3 4", "1.2.3", "CAT 12", "(3) 4", "ward 7"])
 def test_other_text_is_no_number(cell: str) -> None:
     assert number_of(cell) is None
 
