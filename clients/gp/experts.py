@@ -103,18 +103,18 @@ def rows_of(site: Site, ask: Survey | ExpertAsk) -> Measurements:
     rows = usual_rows(site)
     if ask.robust and not (site.has_private_rows and _splits(rows, ask)):
         rows = _without_outliers(rows, LIMIT, min_rows(site))
-    return _with_common_outputs(rows, _fewest(site)) if site.has_private_rows else rows
+    return _with_common_outputs(rows, fewest_told(site)) if site.has_private_rows else rows
 
 
 def usual_rows(site: Site) -> Measurements:
     """Return the site's rows without those that have a wrong cell; at a real site without rare inputs."""
     rows: Measurements = site.shard
     if site.has_private_rows:
-        rows = _without_rare_inputs(rows, _fewest(site))
+        rows = _without_rare_inputs(rows, fewest_told(site))
     return _without_outliers(rows, np.inf, min_rows(site))
 
 
-def _fewest(site: Site) -> int:
+def fewest_told(site: Site) -> int:
     """Return the number of rows below which a value counts as rare."""
     return rows_that_hold(site.policy.at_least(int(FEWEST_ROWS)), site.shard.person)
 

@@ -18,6 +18,7 @@ from clients.gp.experts import (
     Part,
     draw_rows,
     experts_of,
+    fewest_told,
     kernel_for,
     learning_parts,
     likelihood_of,
@@ -27,11 +28,12 @@ from clients.gp.experts import (
     rows_left_out,
     rows_of,
 )
-from clients.gp.own_fit import gain_without_outliers, own_fits
+from clients.gp.own_fit import gain_without_outliers, own_fit
 from clients.gp.point_answers import PointSetup, class_by_class, predict_points
 from clients.gp.shared_rows import shared_rows_of
 from clients.site import Site
 from numerics.gp.calibration import histogram
+from numerics.gp.coarse_answers import are_predicted
 from numerics.gp.dirichlet import LatentUnits, class_probabilities
 from numerics.gp.gates.network import Network
 from numerics.gp.kernel_names import kernels_of
@@ -40,6 +42,7 @@ from numerics.gp.moments import moments_of
 from numerics.shared.classification import log_losses
 from numerics.shared.digits import rounded
 from numerics.shared.threads import single_threaded
+from numerics.shared.value_groups import ValueGroups
 from protocols.gp.payloads import (
     CONSENTS,
     LARGEST,
@@ -98,7 +101,7 @@ def survey(ask: Survey, site: Site) -> Moments:
     with single_threaded():
         part = parts_of(rows, site, ask)
         moments = moments_of(rows.x, np.zeros(rows.n) if rows.classes else rows.y, part)
-        fits = own_fits(ask, rows)
+        fit = own_fit(ask, rows)
         outliers = gain_without_outliers(ask, site) if ask.fit and not ask.robust else np.zeros(2)
     return Moments(
         features=rows.features,
@@ -118,7 +121,7 @@ def survey(ask: Survey, site: Site) -> Moments:
         if rows.classes
         else np.zeros((len(moments.counts), 0), np.int64),
         outliers=outliers,
-        **fits,
+        **fit,
     )
 
 
@@ -275,7 +278,12 @@ def calibrate(ask: Calibrate, site: Site) -> Residuals:
         left_out = [rows_left_out(rows, ask.kernel, own, local) for rows in experts]
     # The center assumes the common noise for every observation.
     more = common - float(np.exp(2 * own[-1])) if ask.own_noise else 0.0
-    return Residuals(histogram(np.concatenate([each.errors / np.sqrt(each.variances + more) for each in left_out])))
+    sizes = np.abs(np.concatenate([each.errors / np.sqrt(each.variances + more) for each in left_out]))
+    outputs = np.concatenate([rows.y[each.rows] for rows, each in zip(experts, left_out, strict=True)])
+    if site.has_private_rows and not are_predicted(outputs, np.concatenate([each.errors for each in left_out])):
+        # Such residuals are the outputs, by their distance from an origin of the center's choice.
+        sizes = ValueGroups.of(sizes[:, np.newaxis], fewest_told(site)).apply(sizes[:, np.newaxis])[:, 0]
+    return Residuals(histogram(sizes))
 
 
 @answers(Sharpen)

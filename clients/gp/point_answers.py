@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float16, Float32, Float64, Shaped
 from clients.gp.experts import Part, expert_of, kernel_for, nearest_rows_of, rows_left_out
 from clients.gp.shard import lone_queries
 from clients.site import Site
-from numerics.gp.coarse_answers import FEWEST_ROWS, CoarseAnswer, coarse, coarse_further
+from numerics.gp.coarse_answers import FEWEST_ROWS, CoarseAnswer, are_predicted, coarse, coarse_further
 from numerics.gp.joint_answers import JointAnswer, joint_answers, pack, sizes
 from numerics.gp.sketch import Sketch, features
 from numerics.shared.folds import rows_that_hold
@@ -22,8 +22,6 @@ logger = logging.getLogger("flwr")
 
 _LONE = "lone queries"
 """Name of the commitments' counter of predictions that rest on few rows."""
-_PREDICTED = 0.75
-"""Share of the variance of a site's outputs; with a smaller leave-one-out error its rows predict each other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +143,8 @@ def _usual_error(rows: Part, setup: PointSetup) -> float:
     """
     left_out = rows_left_out(rows, setup.kernel, setup.theta, setup.local)
     own = left_out.rows >= setup.n_shared
-    error, variance = float(np.mean(left_out.errors[own] ** 2)), float(rows.y[left_out.rows[own]].var())
-    return float(np.sqrt(error)) if error < _PREDICTED * variance else float("inf")
+    errors, outputs = left_out.errors[own], rows.y[left_out.rows[own]]
+    return float(np.sqrt(np.mean(errors**2))) if are_predicted(outputs, errors) else float("inf")
 
 
 def _protected(

@@ -15,6 +15,8 @@ from jaxtyping import Bool, Float64
 
 FEWEST_ROWS = 5.0
 """Effective number of rows below which an answer rests on few rows."""
+_PREDICTED = 0.75
+"""Share of the variance of a site's outputs; with a smaller leave-one-out error its rows predict each other."""
 _VARIANCE, _FEW_VARIANCE = 0.02, 0.2
 """Relative step of the variance of an observation; the second if the answer rests on few rows."""
 _MEAN, _FEW_MEAN = 0.05, 0.25
@@ -37,6 +39,18 @@ class CoarseAnswer(NamedTuple):
     mean: Float64[np.ndarray, "q"]
     explained: Float64[np.ndarray, "q"]
     directions: Float64[np.ndarray, "q D"]
+
+
+def are_predicted(outputs: Float64[np.ndarray, "n"], errors: Float64[np.ndarray, "n"]) -> bool:
+    """Return whether a site's rows predict each other, by their leave-one-out errors.
+
+    Examples
+    --------
+    >>> outputs = np.array([1.0, 2.0, 3.0])
+    >>> are_predicted(outputs, 0.1 * outputs), are_predicted(outputs, outputs)
+    (True, False)
+    """
+    return bool(np.mean(errors**2) < _PREDICTED * outputs.var())
 
 
 def effective_rows(weights: Float64[np.ndarray, "n q"]) -> Float64[np.ndarray, "q"]:

@@ -80,6 +80,16 @@ def test_splits_of_several_runs_tell_no_row(path: Path) -> None:
 
 
 @pytest.mark.parametrize("protected", [True, False])
+def test_residuals_that_are_outputs_count_none_alone(
+    path: Path, monkeypatch: pytest.MonkeyPatch, protected: bool
+) -> None:
+    if not protected:
+        monkeypatch.setattr("clients.gp.handlers.are_predicted", lambda outputs, errors: True)
+    (each,) = play("gp", path, None, {"target": "y"}, most_runs=3, only="sizes")
+    assert each.n_claims == 0 if protected else each.groups_out > N // 5, each.lines
+
+
+@pytest.mark.parametrize("protected", [True, False])
 def test_an_output_that_lies_far_off_is_not_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protected: bool
 ) -> None:

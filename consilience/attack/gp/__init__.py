@@ -1,4 +1,4 @@
-"""Attacks by crafted hyperparameters, by splits of the rows, and by what a site says of its outliers."""
+"""Attacks by crafted hyperparameters, by splits of the rows, by residuals, and by what a site says of its outliers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jaxtyping import Float64
 from consilience.attack.gp.likelihoods import likelihoods
 from consilience.attack.gp.outliers import gains, outliers
 from consilience.attack.gp.predictions import isolation, neighbors, plausible, slices, surroundings
+from consilience.attack.gp.sizes import sizes
 from consilience.attack.gp.splits import splits
 from consilience.attack.interface import Attack
 from numerics.gp.measurements import Measurements
@@ -28,6 +29,7 @@ ATTACKS: Mapping[str, Attack] = {
     "likelihoods": likelihoods,
     "slices": slices,
     "splits": splits,
+    "sizes": sizes,
     "outliers": outliers,
     "gains": gains,
 }
