@@ -38,7 +38,7 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
     blocks = open_blocks(config)
     roles, least = roles_of(blocks.schema, config), _least(config)
     statistics = _Statistics.of(grouped_blocks(blocks, roles))
-    warnings = [*_scale_warnings(statistics, roles, config), *_group_warnings(statistics, least)]
+    warnings = [*_scale_warnings(statistics, roles, config), *_group_warnings(statistics, least, config)]
     return [
         f"{blocks.schema.source}: {statistics.n} rows",
         "",
@@ -185,9 +185,15 @@ def _scale_warnings(statistics: _Statistics, roles: Roles, config: Mapping[str, 
     return lines
 
 
-def _group_warnings(statistics: _Statistics, least: int) -> list[str]:
+def _group_warnings(statistics: _Statistics, least: int, config: Mapping[str, object]) -> list[str]:
     if not (statistics.counts >= least).any():
         return [f"  no group has {least} rows: this site can send nothing, and takes no part"]
+    lines, k = [], Settings.of(config).k
+    if setting(config, "coreset.assignment") == "exact" and k * least > statistics.n:
+        lines.append(
+            f"  {statistics.n} rows are fewer than {least} for each of coreset.k={k} clusters: this site refuses"
+            " coreset.assignment=exact"
+        )
     if len(statistics.names) == 1:
-        return ["  this site has one group only; fairness is about the rows of all sites, so this is no fault"]
-    return []
+        lines.append("  this site has one group only; fairness is about the rows of all sites, so this is no fault")
+    return lines

@@ -58,6 +58,10 @@ class SummarizedRows:
             weights += np.bincount(self.point[start : start + BLOCK_ROWS] % (most + 1), minlength=most + 1)
         return weights[:most]
 
+    def no_labels(self) -> Int[np.ndarray, "n"]:
+        """Return an array for the cluster of every row, of two bytes each, or of four where there are many clusters."""
+        return np.empty(len(self.point), np.int16 if len(self.centers) < 2**15 else np.int32)
+
     def parts(self) -> Iterator[tuple[slice, RowBlock, Float64[np.ndarray, "b d"]]]:
         """Yield each block's place among the rows, the block, and its coordinates in units of `scale`.
 
@@ -100,13 +104,13 @@ def follow_points(rows: SummarizedRows, shares: PointMasses) -> Int[np.ndarray, 
     >>> centers = np.array([[0.0], [1.0]])
     >>> rows = SummarizedRows(GroupedRows.of(x, group, ("all",)), np.zeros(3, int), ("all",), centers, np.ones(1))
     >>> follow_points(rows, PointMasses(np.zeros(2, int), np.array([0, 1]), np.array([1, 2])))
-    array([0, 1, 1], dtype=int32)
+    array([0, 1, 1], dtype=int16)
     """
     n_centers = np.bincount(shares.point)
     single = n_centers[shares.point] == 1
     only = np.full(len(n_centers), -1)
     only[shares.point[single]] = shares.center[single]
-    labels = np.empty(len(rows.point), np.int32)
+    labels = rows.no_labels()
     for number, contested in enumerate(_contested(n_centers > 1, rows.weights())):
         split: list[tuple[Int64[np.ndarray, "b"], Float64[np.ndarray, "b d"]]] = []
         for place, _, x in rows.parts():
@@ -144,7 +148,7 @@ def exchange_rows(rows: SummarizedRows, labels: Int[np.ndarray, "n"]) -> Int[np.
     >>> grouped = GroupedRows.of(x, np.zeros(4, int), ("all",))
     >>> rows = SummarizedRows(grouped, np.array([0, 0, 1, 1]), ("all",), np.array([[0.0], [5.0]]), np.ones(1))
     >>> exchange_rows(rows, np.array([0, 0, 1, 1]))
-    array([0, 1, 0, 1], dtype=int32)
+    array([0, 1, 0, 1], dtype=int16)
     """
     if len(labels) > MOST_EXCHANGED:
         return labels
@@ -187,7 +191,7 @@ def meet_targets(
     center costs hardly more: as many of them as the given numbers require.
     """
     n, k = len(rows.point), len(rows.centers)
-    labels = np.empty(n, np.int32)
+    labels = rows.no_labels()
     regret = np.zeros(n)
     group = np.empty(n, np.int32)
     for place, block, x in rows.parts():
@@ -253,7 +257,8 @@ def count_rows(rows: SummarizedRows, labels: Int[np.ndarray, "n"]) -> Int64[np.n
     counts = np.zeros(k * H, np.int64)
     for place, block, _ in rows.parts():
         present = rows.point[place] >= 0
-        counts += np.bincount(labels[place][present] * H + rows.groups_of(block, present)[present], minlength=k * H)
+        own = labels[place][present].astype(np.int64)
+        counts += np.bincount(own * H + rows.groups_of(block, present)[present], minlength=k * H)
     return counts.reshape(k, H)
 
 

@@ -181,13 +181,17 @@ def _csv_tables(path: Path, numbers: _Names | None, text: _Names) -> Iterator[Ta
 def parquet_tables(path: Path, numbers: _Names | None, text: _Names) -> Iterator[Table]:
     """Yield the rows of a Parquet file a block at a time; parameters as of `Blocks.tables`."""
     with open_parquet(path) as (file, names):
+        from pyarrow import default_memory_pool
+
         wanted = _select_names(names, numbers, text)
         before = 0
         for batch in file.iter_batches(_block_rows(len(names)), columns=wanted):
             frame = batch.select(wanted).to_pandas(ignore_metadata=True)
             rows = np.arange(before + 1, before + 1 + len(frame))
-            yield make_table(str(path), frame_columns(frame), lines=rows, whole=False)
             before += len(frame)
+            del batch
+            default_memory_pool().release_unused()  # else Arrow keeps tens of megabytes that it has freed
+            yield make_table(str(path), frame_columns(frame), lines=rows, whole=False)
 
 
 def _npz_tables(path: Path, numbers: _Names | None, text: _Names) -> Iterator[Table]:

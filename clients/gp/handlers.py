@@ -28,7 +28,7 @@ from clients.gp.experts import (
     rows_left_out,
     rows_of,
 )
-from clients.gp.own_fit import gain_without_outliers, own_fits
+from clients.gp.own_fit import gain_without_outliers, own_fit
 from clients.gp.point_answers import PointSetup, class_by_class, predict_points
 from clients.gp.shared_rows import shared_rows_of
 from clients.site import Site
@@ -101,7 +101,7 @@ def survey(ask: Survey, site: Site) -> Moments:
     with single_threaded():
         part = parts_of(rows, site, ask)
         moments = moments_of(rows.x, np.zeros(rows.n) if rows.classes else rows.y, part)
-        fits = own_fits(ask, rows)
+        fit = own_fit(ask, rows)
         outliers = gain_without_outliers(ask, site) if ask.fit and not ask.robust else np.zeros(2)
     return Moments(
         features=rows.features,
@@ -121,7 +121,7 @@ def survey(ask: Survey, site: Site) -> Moments:
         if rows.classes
         else np.zeros((len(moments.counts), 0), np.int64),
         outliers=outliers,
-        **fits,
+        **fit,
     )
 
 

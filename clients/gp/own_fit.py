@@ -58,18 +58,15 @@ def best_fit_of(text: str, own: Part) -> OwnFit:
     return OwnFit(theta, information[np.triu_indices(len(information))], at.value / len(sample))
 
 
-def own_fits(ask: Survey, rows: Measurements) -> dict[str, Float64[np.ndarray, "..."]]:
-    """Return the fields of `Moments` about the fit of each kernel: empty arrays if nothing is, or can be, fitted."""
+def own_fit(ask: Survey, rows: Measurements) -> dict[str, Float64[np.ndarray, "_"]]:
+    """Return the fields of `Moments` about the site's own fit: empty arrays if nothing is, or can be, fitted."""
     if not ask.fit or len(rows.classes) == 1:
-        nothing = np.zeros((0, 0))
-        return {"theta": nothing, "information": nothing, "likelihoods": np.zeros(0)}
+        return dict.fromkeys(("theta", "information", "likelihoods"), np.zeros(0))
     part = in_own_units(rows).part
     fits = [best_fit_of(kernel, part) for kernel in kernels_of(ask.kernel)]
-    return {
-        "theta": np.stack([fit.theta for fit in fits]),
-        "information": np.stack([fit.information for fit in fits]),
-        "likelihoods": rounded(np.array([fit.likelihood for fit in fits])),
-    }
+    likelihoods = np.array([fit.likelihood for fit in fits])
+    best = fits[int(likelihoods.argmax())]
+    return {"theta": best.theta, "information": best.information, "likelihoods": rounded(likelihoods)}
 
 
 def gain_without_outliers(ask: Survey, site: Site) -> Float64[np.ndarray, "2"]:

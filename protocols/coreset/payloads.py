@@ -190,7 +190,7 @@ class CostsAlone(Payload, summed=True):
 
 @dataclass(frozen=True)
 class Compare(Assign, answer=CostsAlone, alike=True, spends={MODELS: 1, ASSIGNMENTS: 1}):
-    """To sites, once, with the ask to assign rows or the first prices: asks for costs of own and of joint clusters.
+    """To sites, once, with the ask to assign rows: asks for costs of own and of joint clusters.
 
     If `Assign.point` is empty, rows go where prices send them, which needs the site's consent to prices.
 

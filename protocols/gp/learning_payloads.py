@@ -26,12 +26,13 @@ class Moments(Payload):
     y_means, y_variances : ndarray
         Moments of each expert's outputs; the variance is over n.
     theta : ndarray
-        For each kernel compared (`numerics.gp.kernel_names.kernels_of`), the hyperparameters that fit the site's own
-        standardized rows best; empty if it did not fit any.
+        Hyperparameters that fit the site's own standardized rows best, of the kernel of largest likelihood; empty if it
+        did not fit any.
     information : ndarray
         Their precision: the upper triangle, row by row, of the average information matrix at `theta`.
     likelihoods : ndarray
-        For each kernel compared, the log likelihood per row at `theta`, with three digits.
+        Largest log likelihood per row of each kernel compared (`numerics.gp.kernel_names.kernels_of`), with three
+        digits.
     consents : tuple of str
         Further payloads that the site's own configuration allows: some of `protocols.gp.payloads.CONSENTS`.
     left_out : int
@@ -55,8 +56,8 @@ class Moments(Payload):
     covariances: Float64[np.ndarray, "m d d"]
     y_means: Float64[np.ndarray, "m"]
     y_variances: Float64[np.ndarray, "m"]
-    theta: Float64[np.ndarray, "c p"]
-    information: Float64[np.ndarray, "c q"]
+    theta: Float64[np.ndarray, "p"]
+    information: Float64[np.ndarray, "q"]
     likelihoods: Float64[np.ndarray, "c"]
     consents: tuple[str, ...]
     left_out: int = 0

@@ -28,7 +28,7 @@ from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell, in_step, no_asks
 from strategies.coreset.alone import ask_alone, paired_difference
-from strategies.coreset.exact_assignment import assign_exactly, check_counts
+from strategies.coreset.exact_assignment import BestPrices, check_counts, search_prices, settle_rows
 from strategies.coreset.fairness import Fairness
 from strategies.coreset.influence import influence_in
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
@@ -101,6 +101,7 @@ class Coreset(FusionStrategy):
         mean, scale = pool.units
         centers = ClusterCenters(how, clustering.centers * scale + mean, plain * scale + mean, scale)
         outcome = CoresetOutcome(pool, points, clustering, centers, Fairness.of(settings))
+        joint: BestPrices | dict[str, PointMasses]
         judged = settings.alone and outcome.fairness.by_group and not self.in_table
         if settings.assignment == "exact":
             masking, second, other = (
@@ -110,12 +111,14 @@ class Coreset(FusionStrategy):
                 outcome = yield from refine_centers(
                     outcome, settings.refine, settings.min_weight, self.min_sites, (masking, second)
                 )
-            assigned = assign_exactly(outcome, settings.gap, settings.price_rounds, self.min_sites, masking)
-            masses = None
+            outcome, best = yield from search_prices(
+                outcome, settings.gap, settings.price_rounds, self.min_sites, masking
+            )
+            assigned, joint = settle_rows(outcome, best, masking), best
         else:
-            masses, other = _masses_by_site(pool, points, index, clustering), None
-            assigned = _assign(outcome, masses)
-        alone = ask_alone(outcome, masses, other) if judged else no_asks(CostsAlone.nothing())
+            joint, other = _masses_by_site(pool, points, index, clustering), None
+            assigned = _assign(outcome, joint)
+        alone = ask_alone(outcome, joint, other) if judged else no_asks(CostsAlone.nothing())
         result: CoresetOutcome
         result, compared = yield from in_step(assigned, alone)
         return replace(result, compared=compared)

@@ -12,6 +12,7 @@ from numerics.coreset.fairness.apportionment import PointMasses
 from protocols.coreset.payloads import LARGEST_SUM, Compare, CostsAlone
 from protocols.wire.payload import PayloadError
 from strategies.conversation import Check, Conversation
+from strategies.coreset.exact_assignment import BestPrices
 from strategies.coreset.outcome import CoresetOutcome
 from strategies.coreset.sums import sum_answers
 from strategies.secure_aggregation import CheckOf, Masking
@@ -22,7 +23,7 @@ _ROUNDING = 0.02
 
 def ask_alone(
     outcome: CoresetOutcome,
-    masses: Mapping[str, PointMasses] | None,
+    joint: BestPrices | Mapping[str, PointMasses],
     masking: Masking | None,
 ) -> Conversation[CostsAlone]:
     """Ask every site once how well it would cluster its rows alone; return the sum of the answers.
@@ -31,19 +32,21 @@ def ask_alone(
     ----------
     outcome : CoresetOutcome
         Outcome with the final centers.
-    masses : Mapping or None
-        By site, numbers of rows of each of its points at each center; None: prices assign the rows.
+    joint : Mapping or BestPrices
+        By site, numbers of rows of each of its points at each center; or the prices that assign the rows.
     masking : Masking, optional
         Secure aggregation.
     """
     pool, centers = outcome.pool, outcome.centers
     nothing = PointMasses(*np.zeros((3, 0), np.int64))
     assignment = outcome.clustering.assignment
+    prices = assignment.prices
     sizes = np.bincount(assignment.center, assignment.mass, len(centers.fair)).astype(np.int64)
+    if isinstance(joint, BestPrices):
+        prices, sizes = joint.shift, joint.targets(outcome).sum(axis=0)
     asks = {}
     for site, summary in pool.summaries.items():
-        groups = pool.groups if masses is None else summary.groups
-        own = nothing if masses is None else masses[site]
+        groups, own = (pool.groups, nothing) if isinstance(joint, BestPrices) else (summary.groups, joint[site])
         asks[site] = Compare(
             **asdict(centers.how),
             groups=groups,
@@ -52,7 +55,7 @@ def ask_alone(
             point=own.point,
             center=own.center,
             mass=own.mass,
-            shift=assignment.prices[[pool.groups.index(name) for name in groups]],
+            shift=prices[[pool.groups.index(name) for name in groups]],
             sizes=sizes,
             alpha=outcome.fairness.alpha,
         )

@@ -36,7 +36,7 @@ _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class _BestPrices:
+class BestPrices:
     """The best prices so far, and the assignment of all rows at these prices.
 
     Attributes
@@ -65,21 +65,29 @@ class _BestPrices:
     bound: float
     gain: float = np.inf
 
+    def targets(self, outcome: CoresetOutcome) -> Int64[np.ndarray, "H k"]:
+        """Return the whole, fair numbers of rows that the sites assign."""
+        return whole_targets(self.masses, outcome.pool.bounds(outcome.fairness), outcome.pool.totals)
 
-def assign_exactly(
+
+def search_prices(
     outcome: CoresetOutcome, gap: float, most: int, min_sites: int, masking: Masking | None
-) -> Conversation[CoresetOutcome]:
-    """Search prices within `gap` of the best, in at most `most` rounds; then ask the sites to assign every row.
+) -> Conversation[tuple[CoresetOutcome, BestPrices]]:
+    """Search prices within `gap` of the best, in at most `most` rounds; return the outcome without silent sites, too.
 
-    The search begins with the points' prices. The fair prices of refinement's synthetic rows would need fewer rounds,
+    The first prices are those of the points. Those that are fair for the synthetic rows of refinement need fewer rounds
     but end with larger gaps (adult, k = 10, two draws: .2 and .5 % instead of .1 %). With `masking`, the center sees
     sums over sites only.
     """
     pool, best = yield from _search_prices(outcome, gap, most, min_sites, masking)
     lost = tuple(site for site in outcome.pool.summaries if site not in pool.summaries)
-    outcome = replace(outcome, pool=pool, lost=(*outcome.lost, *lost))
-    centers, sites = outcome.centers, tuple(pool.summaries)
-    targets = whole_targets(best.masses, pool.bounds(outcome.fairness), pool.totals)
+    return replace(outcome, pool=pool, lost=(*outcome.lost, *lost)), best
+
+
+def settle_rows(outcome: CoresetOutcome, best: BestPrices, masking: Masking | None) -> Conversation[CoresetOutcome]:
+    """Ask the sites to assign every row at the best prices, and return the outcome with counts, costs and bound."""
+    pool, centers, sites = outcome.pool, outcome.centers, tuple(outcome.pool.summaries)
+    targets = best.targets(outcome)
     corrections = corrections_by_site(targets - best.whole, _likely_masses(outcome, best))
     asks = {
         site: Settle(
@@ -111,7 +119,7 @@ def assign_exactly(
     return outcome if outcome.unconfirmed else replace(outcome, bound=best.bound, bound_gain=best.gain)
 
 
-def _likely_masses(outcome: CoresetOutcome, best: _BestPrices) -> Float64[np.ndarray, "S H k"]:
+def _likely_masses(outcome: CoresetOutcome, best: BestPrices) -> Float64[np.ndarray, "S H k"]:
     """Estimate the masses of each site's rows by those of its points."""
     pool, centers = outcome.pool, outcome.centers
     squared = squared_distances(pool.union.points / centers.scale, centers.fair / centers.scale)
@@ -127,7 +135,7 @@ def _likely_masses(outcome: CoresetOutcome, best: _BestPrices) -> Float64[np.nda
 
 def _search_prices(
     outcome: CoresetOutcome, gap: float, most: int, min_sites: int, masking: Masking | None
-) -> Conversation[tuple[PooledCoreset, _BestPrices]]:
+) -> Conversation[tuple[PooledCoreset, BestPrices]]:
     """Search the best prices, round by round. If a site stops answering, the search goes on without its rows."""
     pool, upper_bound, start = outcome.pool, outcome.upper_bound, outcome.clustering.assignment.prices
     while True:
@@ -155,12 +163,12 @@ def _raise_bound(
     most: int,
     enough: float,
     masking: Masking | None,
-) -> Conversation[tuple[_BestPrices | None, set[str], int]]:
+) -> Conversation[tuple[BestPrices | None, set[str], int]]:
     """Send prices until they can gain little, until the bound is `enough`, or until a site does not answer.
 
     Return the best prices, the sites that did not answer the last round, and the number of rounds.
     """
-    best: _BestPrices | None = None
+    best: BestPrices | None = None
     rounds = idle = 0
     while best is None or not (pricing.done or rounds >= most or pricing.bound >= enough or idle >= _PATIENCE):
         shifts, temperatures = pricing.candidates()
@@ -188,7 +196,7 @@ def _raise_bound(
         for m in adopted:  # otherwise none of these prices is better than the earlier ones
             by_site = {site: answer.whole[m] for site, answer in total.answers.items()}
             own = total.sum.whole[m], by_site
-            best = _BestPrices(pricing.shift, float(temperatures[m]), pricing.masses, *own, pricing.bound)
+            best = BestPrices(pricing.shift, float(temperatures[m]), pricing.masses, *own, pricing.bound)
         assert best is not None  # noqa: S101 - the first prices are always adopted
     return best, set(), rounds
 

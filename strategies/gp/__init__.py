@@ -150,12 +150,10 @@ class GP(FusionStrategy):
         registry.check_enough(self.min_sites)
         self._check_outputs(registry)
         queries = self._queries(registry, repetition)  # reports faults in the query file before learning begins
-        kernels = kernels_of(settings.kernel)
-        place = favored(kernels, {site: answers[site] for site in registry.learning})
-        text = kernels[place]
+        text = favored(kernels_of(settings.kernel), {site: answers[site] for site in registry.learning})
         kernel = kernel_of(text, len(registry.features))
         masking = self._masking("likelihood", len(registry.learning))
-        own = starts(answers, registry, kernel, place)
+        own = starts(answers, registry, kernel)
         best_fit, network, shared, inputs = yield from in_step(
             fit(
                 registry,

@@ -99,22 +99,21 @@ def _check_class_counts(answer: Moments) -> None:
             raise PayloadError(answer.title(), field, "expected zeros, since outputs are classes")
 
 
-def _check_choice(answer: Moments, n_kernels: int, size: int) -> None:
-    """Check the site's own `size` hyperparameters of each kernel, or none, and what it says of them."""
+def _check_choice(answer: Moments, n_kernels: int, expected: int) -> None:
+    """Check the site's own hyperparameters, `expected` or none in number, with their information and likelihoods."""
 
     def refuse(field: str, problem: str) -> None:
         raise PayloadError(answer.title(), field, problem)
 
-    if not len(answer.theta):
-        n_kernels = size = 0
-    if answer.theta.shape != (n_kernels, size):
-        refuse("theta", f"expected {size} hyperparameters of {n_kernels} kernels, got {answer.theta.shape}")
+    size = len(answer.theta)
+    if size not in (0, expected):
+        refuse("theta", f"expected {expected} hyperparameters, got {size}")
     if np.abs(answer.theta).max(initial=0.0) > np.log(LARGEST):
         refuse("theta", "is out of bounds")
-    expected = n_kernels, size * (size + 1) // 2
-    if answer.information.shape != expected or not all(map(is_information, symmetric(answer.information, size))):
-        refuse("information", f"expected {n_kernels} positive semidefinite matrices of {size} parameters")
-    if answer.likelihoods.shape != (n_kernels,) or np.abs(answer.likelihoods).max(initial=0.0) > LARGEST:
+    if len(answer.information) != size * (size + 1) // 2 or not is_information(symmetric(answer.information, size)):
+        refuse("information", f"expected a positive semidefinite matrix of {size} parameters")
+    n_kernels *= size > 0
+    if len(answer.likelihoods) != n_kernels or np.abs(answer.likelihoods).max(initial=0.0) > LARGEST:
         refuse("likelihoods", f"expected {n_kernels} numbers up to {LARGEST:g}")
 
 

@@ -63,7 +63,7 @@ class ExpertRegistry:
     ...     m = len(centers)
     ...     return Moments(
     ...         ("x",), np.full(m, 10), np.array(centers)[:, np.newaxis], np.ones((m, 1, 1)), np.zeros(m), np.ones(m),
-    ...         np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0), ("allow-rows",),
+    ...         np.zeros(0), np.zeros(0), np.zeros(0), ("allow-rows",),
     ...     )
     >>> registry = ExpertRegistry.of({"b": answer(4.0), "a": answer(0.0, 2.0)})
     >>> registry.M, registry.n_rows, registry.site_of
@@ -321,15 +321,13 @@ def moments_of(answer: Moments) -> ExpertMoments:
     return ExpertMoments(answer.counts, answer.means, answer.covariances, answer.y_means, answer.y_variances)
 
 
-def own_choice(answer: Moments, kernel: Kernel, units: Units, place: int = 0) -> Float64[np.ndarray, "p"] | None:
+def own_choice(answer: Moments, kernel: Kernel, units: Units) -> Float64[np.ndarray, "p"] | None:
     """Return the hyperparameters that a site would choose alone, in the common units; None if it sent none.
 
-    `place` is that of the kernel among those that the site compared.
     Hyperparameters are logarithms, which other units only shift. So the information about them needs no conversion.
     """
-    if not len(answer.theta):
+    if len(answer.theta) != len(kernel.names) + 1:
         return None
-    theta = answer.theta[place]
     moments = moments_of(answer)
     own = units_of(moments)
     # A site cannot estimate the length of an input that is constant in its rows: it keeps the usual start unconverted.
@@ -337,5 +335,5 @@ def own_choice(answer: Moments, kernel: Kernel, units: Units, place: int = 0) ->
     output = own.y_scale / units.y_scale if moments.output_varies else 1.0
     if answer.classes:
         output = latent_units(answer.class_counts.sum(axis=0)).scale / units.y_scale
-    params = kernel.rescaled(theta[:-1], inputs, output)
-    return None if params is None else np.append(params, theta[-1] + np.log(output))
+    params = kernel.rescaled(answer.theta[:-1], inputs, output)
+    return None if params is None else np.append(params, answer.theta[-1] + np.log(output))

@@ -52,36 +52,34 @@ class Fit:
         return float(np.exp(2 * self.theta[-1]))
 
 
-def favored(kernels: Sequence[str], answers: Mapping[str, Moments]) -> int:
-    """Return the place of the kernel that the sites' rows favor.
+def favored(kernels: Sequence[str], answers: Mapping[str, Moments]) -> str:
+    """Return the kernel that the sites' rows favor.
 
     A site's rows favor a kernel by its log likelihood per row over that of the first kernel; the median over the rows
     of all sites decides. So sites with less than half of the rows cannot decide for the others, whatever they say.
     """
-    sites = [answer for answer in answers.values() if len(answer.likelihoods) == len(kernels)]
-    if len(kernels) == 1 or not sites:
-        return 0
+    sites = [answer for answer in answers.values() if len(answer.likelihoods)]
+    if not sites:
+        return kernels[0]
     gains = np.stack([answer.likelihoods - answer.likelihoods[0] for answer in sites])
     rows = np.array([answer.counts.sum() for answer in sites])
     order = np.argsort(gains, axis=0, kind="stable")
     reached = 2 * np.cumsum(rows[order], axis=0) >= rows.sum()
     medians = np.take_along_axis(gains, order, axis=0)[reached.argmax(axis=0), np.arange(len(kernels))]
-    return int(medians.argmax())
+    return kernels[int(medians.argmax())]
 
 
-def starts(
-    answers: Mapping[str, Moments], registry: ExpertRegistry, kernel: Kernel, place: int = 0
-) -> Float64[np.ndarray, "s p"]:
+def starts(answers: Mapping[str, Moments], registry: ExpertRegistry, kernel: Kernel) -> Float64[np.ndarray, "s p"]:
     """Return the ``(s, p)`` starts of the search: the sites' pooled choice, each site's own, and the usual start.
 
-    `place` is that of the kernel among those that the sites compared.
+    A site's own is that of the kernel which its rows favor, perhaps another one with the same parameters.
     """
-    choices = {site: own_choice(answers[site], kernel, registry.units, place) for site in registry.learning}
+    choices = {site: own_choice(answers[site], kernel, registry.units) for site in registry.learning}
     own = {site: theta for site, theta in choices.items() if theta is not None}
     usual = start_theta(kernel)
     if not own:
         return usual[np.newaxis]
-    informations = np.stack([symmetric(answers[site].information[place], len(usual)) for site in own])
+    informations = np.stack([symmetric(answers[site].information, len(usual)) for site in own])
     with single_threaded():
         return pooled_starts(
             usual, np.stack(list(own.values())), informations, [registry.learning_rows_of(site) for site in own]

@@ -647,11 +647,12 @@ MOMENTS: dict[str, tuple[str, Callable[[Moments], dict[str, Any]]]] = {
     "hyperparameters beyond all measure": ("theta", lambda m: {"theta": m.theta + 1e6}),
     "hyperparameters of another kernel": (
         "theta",
-        lambda m: {"theta": m.theta[:, :2], "information": m.information[:, :3]},
+        lambda m: {"theta": m.theta[:2], "information": m.information[:3]},
     ),
-    "more hyperparameters": ("theta", lambda m: {"theta": np.append(m.theta, [[0.0]], axis=1)}),
-    "knowledge of other hyperparameters": ("information", lambda m: {"information": m.information[:, 1:]}),
+    "more hyperparameters": ("theta", lambda m: {"theta": np.append(m.theta, 0.0)}),
+    "knowledge of other hyperparameters": ("information", lambda m: {"information": m.information[1:]}),
     "knowledge of less than nothing": ("information", lambda m: {"information": -m.information - 1}),
+    "a likelihood more than there are kernels": ("likelihoods", lambda m: {"likelihoods": np.zeros(2)}),
     "a likelihood beyond all measure": ("likelihoods", lambda m: {"likelihoods": m.likelihoods + 1e60}),
     "gains of more than all rows": ("outliers", lambda m: {"outliers": np.array([1e9, 1.0])}),
     "gains whose squares are below nothing": ("outliers", lambda m: {"outliers": np.array([0.0, -1.0])}),
@@ -659,7 +660,7 @@ MOMENTS: dict[str, tuple[str, Callable[[Moments], dict[str, Any]]]] = {
     "gains without a model of its own": (
         "outliers",
         lambda m: {
-            "outliers": np.ones(2), "theta": np.zeros((0, 0)), "information": np.zeros((0, 0)),
+            "outliers": np.ones(2), "theta": m.theta[:0], "information": m.information[:0],
             "likelihoods": np.zeros(0),
         },
     ),

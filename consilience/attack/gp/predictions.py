@@ -33,7 +33,7 @@ def plausible(site: AttackedSite) -> Claims:
 def _third(center: Center) -> Claims:
     if center.moments is None:
         return Claims.none(center.site.ranges.shape[1], "the site takes no part")
-    *lengths, scale, sigma = np.exp(center.moments.theta[0])
+    *lengths, scale, sigma = np.exp(center.moments.theta)
     center.set_model(np.clip(np.array(lengths) * 0.3, 2e-3, 9e3), float(scale), max(float(sigma) / 3, 1e-3))
     return _read(center)
 

@@ -604,7 +604,7 @@ def test_errors_are_those_of_the_file(tmp_path: Path, folder: Path) -> None:
 def test_the_best_site_alone_predicts_with_its_own_hyperparameters(tmp_path: Path, folder: Path) -> None:
     """As one Gaussian process of its rows does, in its own units."""
     found = predict(own_data_config(tmp_path, folder))
-    y, own = points()[TARGET].to_numpy(), {each.site: each.payload.theta[0] for each in found.heard(Moments)}
+    y, own = points()[TARGET].to_numpy(), {each.site: each.payload.theta for each in found.heard(Moments)}
     errors = {}
     for site, theta in own.items():
         rows = rows_of(pd.read_csv(folder / f"{site}.csv"))

@@ -418,6 +418,10 @@ ONE_ROW = {"min-weight": 1, "coreset.min-weight": 1}
         ({"coreset.k": 3}, "up to 600 for"),
         ({"coreset.scale": "none"}, "each measured in its own unit (coreset.scale=none)"),
         ({"coreset.assignment": "exact"}, "in every round of prices"),
+        (
+            {"coreset.assignment": "exact", "coreset.k": 21},
+            "100 rows are fewer than 5 for each of coreset.k=21 clusters",
+        ),
         ({"id": ""}, "rows: by their number, in this site's own list"),
         ({"min-weight": 61}, "no group has 61 rows: this site can send nothing, and takes no part"),
     ],

@@ -23,7 +23,7 @@ KERNELS = ("se", "matern12", "matern52", "se + linear", "rq * periodic")
 
 def moments(x: np.ndarray, y: np.ndarray) -> Moments:
     each = moments_of(x, y)
-    nothing = np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0)
+    nothing = np.zeros(0), np.zeros(0), np.zeros(0)
     return Moments(
         ("a", "b"), each.counts, each.means, each.covariances, each.y_mean, each.y_variance, *nothing, ()
     )  # fmt: skip
