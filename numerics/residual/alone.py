@@ -42,7 +42,8 @@ _SHARES = (0.0, 0.5, 1.0)
 
 
 SURE = 2.0
-"""Standard errors by which the share 1 of a site's own probabilities must beat the share 1/2."""
+"""Standard errors by which the share 1 of a site's own probabilities must beat the share 1/2, and trees on steps the
+steps' sum."""
 
 
 def best_share(losses: Callable[[float], Float64[np.ndarray, "m"]], gate: float, sure: float = 0.0) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.residual.agent_combination import AgentCombination
+from numerics.residual.alone import SURE
 from numerics.residual.chosen_boosting import choose_boosting, is_notable
 from numerics.residual.losses import LogLoss, Loss
 
@@ -66,15 +67,16 @@ def gated_weights(
     array([1., 0.])
     """
     residual = loss.residual(sums)
-    gains = loss.gains(steps, residual, sums, shrinkage)
-    passed = np.flatnonzero(is_notable(gains, gate_of(loss.split.n_validation)))
+    passed = np.flatnonzero(
+        is_notable(loss.gains(steps, residual, sums, shrinkage), gate_of(loss.rows_that_judge(sums)))
+    )
     weights = np.zeros(steps.shape[:2])
     if len(passed):
         weights[passed] = shrinkage * loss.combined(steps[passed], residual, sums, max(ridge, RIDGE))
     return weights
 
 
-def gate_of(n_rows: int) -> float:
+def gate_of(n_rows: float) -> float:
     """Return the number of standard errors that a gain on `n_rows` rows must exceed."""
     return GATE * min(1.0, n_rows / GATE_ROWS)
 
@@ -105,9 +107,9 @@ def finish(
     """Boost trees on the steps, if that lowers the error on the validation rows by enough to pass the gate.
 
     For amounts, the trees fit the residual of the sum of the steps. For classes, they fit the classes, with the sums of
-    the steps as further columns, and must pass the whole gate: with few rows they are too sure. Trees are fitted to the
-    training rows, and validation rows choose their number (`choose_boosting`); if they help, they are fitted again to
-    both.
+    the steps as further columns, and must be better by `SURE` standard errors: with few rows they are too sure. Trees
+    are fitted to the training rows, and validation rows choose their number (`choose_boosting`); if they help, they are
+    fitted again to both.
 
     Parameters
     ----------
@@ -152,7 +154,7 @@ def finish(
     )
     judged = chosen.judged if combination.classes else additive[validation] + chosen.judged
     gain = loss.judged_losses(additive[validation]) - loss.judged_losses(judged)
-    if not is_notable(gain, GATE if combination.classes else gate_of(split.n_validation)):
+    if not is_notable(gain, SURE if combination.classes else gate_of(split.n_validation)):
         return before
     scores = combination.classes and replace(combination.classes, places=tuple(chosen.places.tolist()), n_rows=n_learn)
     finished = replace(combination, model=chosen.model, classes=scores)

@@ -73,6 +73,10 @@ class SquaredError:
         """Return the losses of predictions of the validation rows."""
         return self.losses(self.left(predicted, self.split.slices[1]))
 
+    def rows_that_judge(self, sums: Float64[np.ndarray, "1 n"]) -> float:
+        """Return the number of validation rows."""
+        return float(self.split.n_validation)
+
     def judged_error(self, predicted: Float64[np.ndarray, "m"]) -> float:
         """Return the mean of `judged_losses`."""
         return float(self.judged_losses(predicted).mean())
@@ -209,6 +213,11 @@ class LogLoss:
         """
         rows = self.split.slices[1]
         return np.asarray(smoothed_log_losses(predicted, self.y[rows]) * self.weights[rows])
+
+    def rows_that_judge(self, sums: Float64[np.ndarray, "c n"]) -> float:
+        """Return the effective number of validation rows: 0 for a row of certain class, 1 for uniform probabilities."""
+        p, k = self.prediction(sums)[self.split.slices[1]], self.n_classes
+        return float(k / (k - 1) * (1 - np.square(p).sum(axis=1)).sum())
 
     def judged_error(self, predicted: Float64[np.ndarray, "m k"]) -> float:
         """Return the mean of `judged_losses`, with the rows' weights."""

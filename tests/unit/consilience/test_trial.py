@@ -149,3 +149,20 @@ def test_a_folder_without_a_second_site_or_its_outcome_is_one_sentence(tmp_path:
     (tmp_path / "west.xlsx").touch()
     with pytest.raises(DataError, match=r"west\.xlsx: is a spreadsheet; save it as CSV in UTF-8"):
         Trial.of(tmp_path, "stay")
+
+
+def test_other_columns_with_gaps_and_text_are_used(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    names = [f"c{place}" for place in range(40)]
+    bank = pd.DataFrame({"name": names, "income": rng.normal(size=40), "owed": rng.normal(size=40)})
+    bank.loc[3, "income"] = np.nan
+    bank.to_csv(tmp_path / "bank.csv", index=False)
+    plans = pd.DataFrame(
+        {"name": names, "plan": ["card", "year"] * 20, "note": [f"a text {place}" for place in range(40)]}
+    )
+    plans.to_csv(tmp_path / "phone.csv", index=False)
+    trial = Trial.of(tmp_path, "owed")
+    assert (trial.protocol, trial.settings["missing"]) == ("residual", "impute")
+    assert trial.settings["features"] == "income, plan"
+    assert "left out: 'note' holds text" in trial.lines
+    assert not any("plan" in line for line in trial.lines if line.startswith("look at"))

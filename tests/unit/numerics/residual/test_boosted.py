@@ -46,6 +46,13 @@ def test_few_validation_rows_ask_for_less(n_validation: int, passes: bool) -> No
     assert bool(weights[0] > 0) == passes
 
 
+def test_rows_of_a_sure_class_do_not_judge() -> None:
+    y = np.resize([0.0, 1.0], SPLIT.n)
+    loss = LogLoss.of(y, SPLIT, Rules(algorithm="boosted", n_classes=2))
+    assert loss.rows_that_judge(np.zeros((1, SPLIT.n))) == pytest.approx(SPLIT.n_validation)
+    assert loss.rows_that_judge(50.0 * (2 * y - 1)[None]) == pytest.approx(0.0, abs=1e-6)
+
+
 @pytest.mark.parametrize("k", [2, 3])
 def test_rows_that_are_all_right_do_not_ask_to_be_sure(k: int) -> None:
     """Of m of them, the best probability of the class is that with one imaginary row for all classes alike."""
