@@ -141,7 +141,7 @@ def _scored(
     return Scores(smse(y, mean), msll(y, mean, variance, 0.0, 1.0), shares, np.nan, seconds)
 
 
-def draw(name: str, seed: int, split: str, kernel: str, *, with_svgp: bool) -> dict[str, Scores]:
+def draw(name: str, seed: int, split: str, kernel: str = "auto", *, with_svgp: bool) -> dict[str, Scores]:
     """Return the scores of one draw, by method."""
     data = split_of(name, seed, split)
     learned = run(data, seed, {"gp__kernel": kernel})

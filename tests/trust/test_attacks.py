@@ -450,6 +450,7 @@ def labeled(tmp_path: Path) -> Context:
     table = np.column_stack([np.arange(N), rng.integers(2, size=(N, 2))])
     np.savetxt(path, table, "%d", ",", header="case,class_a,cluster_a", comments="")
     node: dict[str, Any] = {"site": "lab", "data": str(path), "id": "case", "site-output-dir": str(tmp_path / "home")}
+    node["allow-shared-instances"] = True
     context = Context(1, 7, node, RecordDict(), config(tmp_path, protocol="bc3e"))
     assert asked(context, SETUP).fault == 0
     assert asked(context, E_STEP, number=2).fault == 0
@@ -503,7 +504,7 @@ def test_sizes_that_would_fill_the_site_s_memory_or_time_are_refused(labeled: Co
 def test_a_single_model_is_not_asked_for_by_leaving_the_survey_out(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     np.savetxt(path, np.column_stack([np.arange(N), np.arange(N) % 2]), "%d", ",", header="case,class_a", comments="")
-    node: dict[str, Any] = {"site": "lab", "data": str(path), "id": "case"}
+    node: dict[str, Any] = {"site": "lab", "data": str(path), "id": "case", "allow-shared-instances": True}
     context = Context(1, 7, node, RecordDict(), config(tmp_path, protocol="bc3e"))
     assert asked(context, Survey("row", "salt")).fault == 0
     setup = replace(SETUP, clusterings=(), n_clusters=np.zeros(0, np.int64), own=np.zeros(0, np.int64))
