@@ -25,7 +25,7 @@ from numerics.gp.measurements import LIMIT, Measurements
 from numerics.gp.outliers import gains_without
 from numerics.shared.digits import rounded
 from numerics.shared.folds import of_rows
-from protocols.gp.payloads import OWN_FIT_ROWS, Survey
+from protocols.gp.payloads import LARGEST, OWN_FIT_ROWS, Survey
 
 
 class OwnFit(NamedTuple):
@@ -64,7 +64,9 @@ def own_fit(ask: Survey, rows: Measurements) -> dict[str, Float64[np.ndarray, "_
         return dict.fromkeys(("theta", "information", "likelihoods"), np.zeros(0))
     part = in_own_units(rows).part
     fits = [best_fit_of(kernel, part) for kernel in kernels_of(ask.kernel)]
-    likelihoods = np.array([fit.likelihood for fit in fits])
+    likelihoods = np.maximum(
+        [fit.likelihood for fit in fits], -LARGEST
+    )  # where rows cannot be factorized it is infinite
     best = fits[int(likelihoods.argmax())]
     return {"theta": best.theta, "information": best.information, "likelihoods": rounded(likelihoods)}
 
