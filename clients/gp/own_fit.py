@@ -64,9 +64,8 @@ def own_fit(ask: Survey, rows: Measurements) -> dict[str, Float64[np.ndarray, "_
         return dict.fromkeys(("theta", "information", "likelihoods"), np.zeros(0))
     part = in_own_units(rows).part
     fits = [best_fit_of(kernel, part) for kernel in kernels_of(ask.kernel)]
-    likelihoods = np.maximum(
-        [fit.likelihood for fit in fits], -LARGEST
-    )  # where rows cannot be factorized it is infinite
+    # The wire takes finite numbers; the log likelihood of rows that cannot be factorized is -inf.
+    likelihoods = np.maximum([fit.likelihood for fit in fits], -LARGEST)
     best = fits[int(likelihoods.argmax())]
     return {"theta": best.theta, "information": best.information, "likelihoods": rounded(likelihoods)}
 
