@@ -21,7 +21,7 @@ from protocols.wire.payload import Payload, decode
 from server.report.data import Report
 from server.results import load
 from tests.support import reference_gp as reference
-from tests.support.grid import Tamper, config
+from tests.support.grid import Tamper, config, prediction_config
 from tests.support.runs import Nodes, make_grid, run_once, run_over
 from tests.support.tampering import parcels_of
 
@@ -70,10 +70,20 @@ def write_world(folder: Path, frame: pd.DataFrame | None = None, how: str = "pla
     return write_files(folder, split_over_sites(soundings() if frame is None else frame, how), **more)
 
 
+_KERNEL = "se"
+"""Kernel of runs that learn, if nothing else is set."""
+
+
 def own_data_config(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
     """The configuration of a simulated run on the files of `folder`: one gate and kernel, if nothing else is set."""
-    settings: dict[str, Any] = {"target": TARGET, "id": "well", "gp__gate": "knn", "gp__kernel": "se", **changes}
+    settings: dict[str, Any] = {"target": TARGET, "id": "well", "gp__gate": "knn", "gp__kernel": _KERNEL, **changes}
     return config(tmp_path, protocol="gp", data=str(folder), **settings)
+
+
+def later_config(settings: dict[str, Any], results: Path, **changes: Any) -> dict[str, Any]:
+    """The configuration of a run that predicts by the results of one of `settings`, whose kernel it takes."""
+    learned = {"gp.kernel": ""} if settings["gp.kernel"] == _KERNEL else {}
+    return prediction_config({**settings, **learned}, results, **changes)
 
 
 def deployed_sites(

@@ -79,12 +79,8 @@ def config(tmp_path: Path, **changes: Any) -> dict[str, Any]:
 
 
 def prediction_config(settings: dict[str, Any], results: Path, **changes: Any) -> dict[str, Any]:
-    """A run configuration that predicts by the results of a run, with the settings that differ from their defaults.
-
-    The kernel `se` counts as unset: tests of gp learn with it (`tests.support.gp_sites`), and predict with the run's.
-    """
+    """A run configuration that predicts by the results of a run, with the settings that differ from their defaults."""
     named = {key.replace("__", "."): value for key, value in changes.items()}
-    settings = {**settings, "gp.kernel": ""} if settings.get("gp.kernel") == "se" else settings
     return {**settings, "scenario": "predict", "protocol": "", "from": str(results), **named}
 
 

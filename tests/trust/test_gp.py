@@ -53,6 +53,7 @@ from tests.support.gp_sites import (
     deployed_sites,
     forgery,
     gate_settings,
+    later_config,
     own_data_config,
     points,
     predict,
@@ -64,7 +65,6 @@ from tests.support.gp_sites import (
     write_files,
     write_world,
 )
-from tests.support.grid import prediction_config
 from tests.support.parameters import few
 from tests.support.runs import outcome_of
 
@@ -204,7 +204,7 @@ def test_where_no_site_consents_the_run_ends_in_one_line(tmp_path: Path, folder:
     assert outcome_of(settings, unwilling).refusal.startswith(line)
     # A saved model does not know what a site is willing to do: it asks, and is refused.
     before = predict({**settings, "output-dir": str(tmp_path / "before")}, nodes)
-    told = outcome_of(prediction_config(settings, before.path), unwilling).refusal
+    told = outcome_of(later_config(settings, before.path), unwilling).refusal
     assert f"set {key}=true in its node configuration" in told
 
 
@@ -215,7 +215,7 @@ def test_a_saved_model_does_not_know_who_is_willing(tmp_path: Path, folder: Path
     settings, nodes = deployed_sites(tmp_path, folder, **changes)
     before = predict({**settings, "output-dir": str(tmp_path / "before")}, nodes)
     nodes[DELTA][key] = False
-    found = predict(prediction_config(settings, before.path), nodes)
+    found = predict(later_config(settings, before.path), nodes)
     assert {heard.site for heard in found.heard(answer)} == {"coast", "hills", "plain"}
     assert not any("delta" in note and "shown" in note for note in found.report.notes)
     assert "-not-allowed]" in found.report.missing["delta"][0]

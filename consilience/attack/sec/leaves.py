@@ -34,7 +34,7 @@ def leaves(site: AttackedSite) -> Claims:
         answer = site.ask(Select(candidate, "half-half", "model", 5, "fitted", moments=False))
         if not isinstance(answer, FittedModel) or len(answer.classes) not in (0, 2):
             return Claims.none(q, "the site sends no model, or has more than two classes")
-        n, model = answer.n, _decoded(answer)
+        n, model = answer.n, _decode(answer)
         if not hasattr(model, "estimators_"):
             return Claims.none(q, "the site sends no trees")
         models.append(model)
@@ -46,7 +46,7 @@ def leaves(site: AttackedSite) -> Claims:
     return _claims(counts, cuts, q, f"cells between thresholds: {cells}, models: {len(models)}")
 
 
-def _decoded(answer: FittedModel) -> Any:
+def _decode(answer: FittedModel) -> Any:
     from protocols.models import decode_model
 
     return decode_model(answer.model, len(answer.classes))

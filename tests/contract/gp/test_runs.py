@@ -43,6 +43,7 @@ from tests.support.gp_sites import (
     PredictionRun,
     deployed_sites,
     gate_settings,
+    later_config,
     own_data_config,
     points,
     predict,
@@ -52,7 +53,6 @@ from tests.support.gp_sites import (
     write_files,
     write_world,
 )
-from tests.support.grid import prediction_config
 from tests.support.parameters import few
 from tests.support.runs import outcome_of
 
@@ -409,7 +409,7 @@ def test_a_site_of_many_rows_predicts_from_the_nearest(tmp_path: Path) -> None:
 
 def again_with(settings: dict[str, Any], results: Path, points: Path) -> dict[str, Any]:
     """The configuration of a run that predicts at some points by the results of an earlier one."""
-    return prediction_config(settings, results, data=str(points))
+    return later_config(settings, results, data=str(points))
 
 
 @pytest.mark.parametrize(
