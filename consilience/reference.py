@@ -16,7 +16,12 @@ from protocols.wire.payload import Payload
 _REGION = re.compile(r"(<!-- begin: (keys|payloads) of (\w+), written by make keys -->\n).*?(<!-- end -->)", re.S)
 _SITES_ONLY = "A site sets these in its own configuration only:"
 _OTHER_SOURCE = re.compile(r", or what the (scenario sets|scenario or the earlier run has|earlier run has)$")
-_DEFAULTS = "The defaults are those of own data; a scenario, or the earlier run that `from` names, may set others."
+_DEFAULTS = (
+    "The defaults are those of own data; a scenario, or the earlier run that `from` names, may set others."
+    " `consilience keys {protocol}` has the ranges."
+)
+_NUMERIC = re.compile(r"(?:(?:a|an|and|at|below|from|greater|most|number|or|share|than|to|whole|[\d.e-]+)(?:, | |$))*")
+"""A range that is of numbers only."""
 
 
 def write(page: str) -> str:
@@ -38,35 +43,46 @@ def key_tables(protocol: str) -> str:
     of_run = [each for key, each in run_keys().items() if key.startswith(f"{protocol}.")]
     common = set(SiteSettings.keys())
     own = [each for key, each in site_keys(protocol).items() if key not in common]
-    parts = [_DEFAULTS, "\n".join(_table(of_run))]
+    parts = [_DEFAULTS.format(protocol=protocol), "\n".join(_table(of_run))]
     if own:
         parts += [_SITES_ONLY, "\n".join(_table(own))]
     return "\n\n".join(parts)
 
 
 def payload_table(protocol: str) -> str:
-    """Return the table of a protocol's payloads by name, as Markdown; their fields are in the classes."""
+    """Return the lists of a protocol's payloads by name, down and up, as Markdown; their fields are in the classes."""
     room = registry.room(protocol, "payloads")
     package = f"protocols.{protocol}."
     declared = {each for each in vars(room).values() if inspect.isclass(each) and each.__module__.startswith(package)}
-    lines = ["| payload | what it is |", "| --- | --- |"]
+    items: dict[str, list[str]] = {"To sites": [], "To the center": [], "Between sites, or within another": []}
     for each in sorted((each for each in declared if issubclass(each, Payload)), key=lambda each: each.__name__):
         summary = _one_line(inspect.cleandoc(each.__doc__ or "").split("\n\n")[0])
-        if not summary.startswith("Fields of "):  # a base class, which crosses no wire
-            lines.append(f"| `{each.__name__}` | {summary} |")
-    return "\n".join(lines)
+        if summary.startswith("Fields of "):  # a base class, which crosses no wire
+            continue
+        way = next((way for way in items if summary.startswith(way)), "Between sites, or within another")
+        rest = summary.removeprefix(way).removeprefix(":").removeprefix(",").strip()
+        items[way].append(f"- `{each.__name__}`: {rest}")
+    return "\n\n".join(f"{way}:\n\n" + "\n".join(of_way) for way, of_way in items.items() if of_way)
 
 
 def _table(settings: Iterable[Setting]) -> Iterator[str]:
-    yield from ("| key | default | values | meaning |", "| --- | --- | --- | --- |")
+    yield from ("| key | default | meaning |", "| --- | --- | --- |")
     for each in settings:
         default = str(each.default).lower() if isinstance(each.default, bool) else str(each.default)
         stated = each.words or default
         stated = _OTHER_SOURCE.sub("", stated)
-        values = each.range.removeprefix("empty (not set), or ").removeprefix("0 (not set), or ")
-        values = values.removeprefix("one of ")
         meaning = re.sub(rf"; (empty|0): {re.escape(each.words)}$", "", each.meaning) if each.words else each.meaning
-        yield f"| `{each.key}` | {_cell(stated)} | {_cell(values)} | {_cell(meaning)} |"
+        yield f"| `{each.key}` | {_cell(stated)} | {_cell(meaning + _values(each, meaning + stated))} |"
+
+
+def _values(each: Setting, stated: str) -> str:
+    """Return the values that a setting may have, as far as they are no numbers and the row does not name them."""
+    values = each.range.removeprefix("empty (not set), or ").removeprefix("0 (not set), or ").removeprefix("one of ")
+    named = re.findall(r"'([^']+)'", values)
+    known = bool(named) and all(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", stated) for name in named)
+    listed = bool(re.search(r"\d, \d", values))
+    plain = values.replace("'", "").removeprefix(", ")
+    return "" if not plain or known or (_NUMERIC.fullmatch(values) and not listed) else f" ({plain})"
 
 
 def _cell(text: str) -> str:
