@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,15 +10,11 @@ from common.settings import Setting
 from consilience.signatures import STUB, stub
 from protocols import registry
 from protocols.settings import SiteSettings, run_keys, site_keys
-from protocols.wire.payload import Payload
 
 _REGION = re.compile(r"(<!-- begin: (keys|payloads) of (\w+), written by make keys -->\n).*?(<!-- end -->)", re.S)
 _SITES_ONLY = "A site sets these in its own configuration only:"
 _OTHER_SOURCE = re.compile(r", or what the (scenario sets|scenario or the earlier run has|earlier run has)$")
-_DEFAULTS = (
-    "The defaults are those of own data; a scenario, or the earlier run that `from` names, may set others."
-    " `consilience keys {protocol}` has the ranges."
-)
+_DEFAULTS = "Defaults of own data; a scenario or the run `from` may set others. Ranges: `consilience keys {protocol}`."
 _NUMERIC = re.compile(r"(?:(?:a|an|and|at|below|from|greater|most|number|or|share|than|to|whole|[\d.e-]+)(?:, | |$))*")
 """A range that is of numbers only."""
 
@@ -34,7 +29,7 @@ def write(page: str) -> str:
     >>> f"| `{name}." in write(page)
     True
     """
-    tables = {"keys": key_tables, "payloads": payload_table}
+    tables = {"keys": key_tables, "payloads": payload_list}
     return _REGION.sub(lambda match: f"{match[1]}\n{tables[match[2]](match[3])}\n\n{match[4]}", page)
 
 
@@ -49,20 +44,10 @@ def key_tables(protocol: str) -> str:
     return "\n\n".join(parts)
 
 
-def payload_table(protocol: str) -> str:
-    """Return the lists of a protocol's payloads by name, down and up, as Markdown; their fields are in the classes."""
-    room = registry.room(protocol, "payloads")
-    package = f"protocols.{protocol}."
-    declared = {each for each in vars(room).values() if inspect.isclass(each) and each.__module__.startswith(package)}
-    items: dict[str, list[str]] = {"To sites": [], "To the center": [], "Between sites, or within another": []}
-    for each in sorted((each for each in declared if issubclass(each, Payload)), key=lambda each: each.__name__):
-        summary = _one_line(inspect.cleandoc(each.__doc__ or "").split("\n\n")[0])
-        if summary.startswith("Fields of "):  # a base class, which crosses no wire
-            continue
-        way = next((way for way in items if summary.startswith(way)), "Between sites, or within another")
-        rest = summary.removeprefix(way).removeprefix(":").removeprefix(",").strip()
-        items[way].append(f"- `{each.__name__}`: {rest}")
-    return "\n\n".join(f"{way}:\n\n" + "\n".join(of_way) for way, of_way in items.items() if of_way)
+def payload_list(protocol: str) -> str:
+    """Return the list of a protocol's payloads as the page of a run explains them, as Markdown."""
+    payloads = registry.room(protocol, "report").REPORT.payloads
+    return "\n".join(f"- `{name}`: {meaning}" for name, meaning in payloads.items())
 
 
 def _table(settings: Iterable[Setting]) -> Iterator[str]:
@@ -87,10 +72,6 @@ def _values(each: Setting, stated: str) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
-
-
-def _one_line(text: str) -> str:
-    return _cell(text).replace("``", "`")
 
 
 def main() -> None:
