@@ -23,7 +23,7 @@ _AXES = {
     "sites-together": "sites, each with {what} of its own",
     "rows": "rows",
 }
-_COSTS = {"all": "s", "from_sites": "from sites", "rounds": "rounds", "peak": "peak"}
+_COSTS = {"all": "s", "from_sites": "from sites", "peak": "peak"}
 
 
 def page(results: Results) -> str:
