@@ -1,9 +1,9 @@
-"""The tables of keys and payloads in the pages' reference, written from the declarations: ``make keys``."""
+"""The lists of keys and payloads in the pages' reference, written from the declarations: ``make keys``."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from common.settings import Setting
@@ -12,35 +12,38 @@ from protocols import registry
 from protocols.settings import SiteSettings, run_keys, site_keys
 
 _REGION = re.compile(r"(<!-- begin: (keys|payloads) of (\w+), written by make keys -->\n).*?(<!-- end -->)", re.S)
-_SITES_ONLY = "A site sets these in its own configuration only:"
+_OF_SCENARIOS, _SCENARIOS_OWN = "scenario: ", "the scenario's own"
 _OTHER_SOURCE = re.compile(r", or what the (scenario sets|scenario or the earlier run has|earlier run has)$")
-_DEFAULTS = "Defaults of own data; a scenario or the run `from` may set others. Ranges: `consilience keys {protocol}`."
+_DEFAULTS = "In brackets the defaults of own data; scenarios may have others. `consilience keys {protocol}` has ranges."
 _NUMERIC = re.compile(r"(?:(?:a|an|and|at|below|from|greater|most|number|or|share|than|to|whole|[\d.e-]+)(?:, | |$))*")
 """A range that is of numbers only."""
 
 
 def write(page: str) -> str:
-    r"""Return a page with its tables written anew.
+    r"""Return a page with its lists written anew.
 
     Examples
     --------
     >>> name = registry.names()[0]
     >>> page = f"<!-- begin: keys of {name}, written by make keys -->\n<!-- end -->"
-    >>> f"| `{name}." in write(page)
+    >>> f"- `{name}." in write(page)
     True
     """
-    tables = {"keys": key_tables, "payloads": payload_list}
-    return _REGION.sub(lambda match: f"{match[1]}\n{tables[match[2]](match[3])}\n\n{match[4]}", page)
+    lists = {"keys": key_lists, "payloads": payload_list}
+    return _REGION.sub(lambda match: f"{match[1]}\n{lists[match[2]](match[3])}\n\n{match[4]}", page)
 
 
-def key_tables(protocol: str) -> str:
-    """Return the tables of a protocol's keys, those of a run and those that only a site sets, as Markdown."""
+def key_lists(protocol: str) -> str:
+    """Return the lists of a protocol's keys, of a run, of scenarios, and those that only a site sets, as Markdown."""
     of_run = [each for key, each in run_keys().items() if key.startswith(f"{protocol}.")]
+    of_scenarios = [each for each in of_run if each.meaning.startswith(_OF_SCENARIOS)]
     common = set(SiteSettings.keys())
     own = [each for key, each in site_keys(protocol).items() if key not in common]
-    parts = [_DEFAULTS.format(protocol=protocol), "\n".join(_table(of_run))]
+    parts = [_DEFAULTS.format(protocol=protocol), _list(each for each in of_run if each not in of_scenarios)]
+    if of_scenarios:
+        parts += ["Of scenarios:", _list(of_scenarios)]
     if own:
-        parts += [_SITES_ONLY, "\n".join(_table(own))]
+        parts += ["A site sets these in its own configuration only:", _list(own)]
     return "\n\n".join(parts)
 
 
@@ -50,14 +53,17 @@ def payload_list(protocol: str) -> str:
     return "\n".join(f"- `{name}`: {meaning}" for name, meaning in payloads.items())
 
 
-def _table(settings: Iterable[Setting]) -> Iterator[str]:
-    yield from ("| key | default | meaning |", "| --- | --- | --- |")
-    for each in settings:
-        default = str(each.default).lower() if isinstance(each.default, bool) else str(each.default)
-        stated = each.words or default
-        stated = _OTHER_SOURCE.sub("", stated)
-        meaning = re.sub(rf"; (empty|0): {re.escape(each.words)}$", "", each.meaning) if each.words else each.meaning
-        yield f"| `{each.key}` | {_cell(stated)} | {_cell(meaning + _values(each, meaning + stated))} |"
+def _list(settings: Iterable[Setting]) -> str:
+    return "\n".join(map(_item, settings))
+
+
+def _item(each: Setting) -> str:
+    default = str(each.default).lower() if isinstance(each.default, bool) else str(each.default)
+    stated = _OTHER_SOURCE.sub("", each.words or default)
+    meaning = re.sub(rf"; (empty|0): {re.escape(each.words)}$", "", each.meaning) if each.words else each.meaning
+    meaning = (meaning + _values(each, meaning + stated)).removeprefix(_OF_SCENARIOS)
+    default = "" if stated in ("", _SCENARIOS_OWN) else f" ({stated})"
+    return f"- `{each.key}`{default}: {' '.join(meaning.split())}"
 
 
 def _values(each: Setting, stated: str) -> str:
@@ -70,12 +76,8 @@ def _values(each: Setting, stated: str) -> str:
     return "" if not plain or known or (_NUMERIC.fullmatch(values) and not listed) else f" ({plain})"
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
-
-
 def main() -> None:
-    """Write the tables of all pages in ``docs/`` anew, and the stub of the settings."""
+    """Write the lists of all pages in ``docs/`` anew, and the stub of the settings."""
     STUB.write_text(stub(), encoding="utf-8")
     for path in sorted((Path(__file__).resolve().parents[1] / "docs").glob("*-reference.md")):
         path.write_text(write(path.read_text(encoding="utf-8")), encoding="utf-8")
