@@ -19,11 +19,11 @@ TEMPLATE = Path(__file__).with_name("page.md")
 _BUSY = 0.8
 """Processor seconds over wall seconds below which a method waited for the processor."""
 _AXES = {
-    "sites": "more sites, the same {what} between them",
-    "sites-together": "more sites, each with {what} of its own",
-    "rows": "more rows, the same sites",
+    "sites": "sites, the same {what}",
+    "sites-together": "sites, each with {what} of its own",
+    "rows": "rows",
 }
-_COSTS = {"all": "s", "from_sites": "from sites", "rounds": "rounds", "peak": "peak"}
+_COSTS = {"all": "s", "from_sites": "from sites", "peak": "peak"}
 
 
 def page(results: Results) -> str:
@@ -63,47 +63,59 @@ def _waited(measurement: Measurement) -> bool:
 
 
 def _side(side: Side, rows: Sequence[Row]) -> str:
+    """Return a protocol's data sets and one table: the first metric in all of them, the rest and costs in the last."""
     lines = [f"\n## {side.protocol}\n", f"{side.task}\n"]
+    measured = {}
     for case in side.cases:
-        if any(row.case == case.name for row in rows):
-            lines += _case(side, case, rows)
+        of_case = {method.name: _of(rows, case, method) for method in side.methods}
+        measurements = {name: row.measurement for name, row in of_case.items() if row.measurement}
+        if measurements:
+            measured[case.name] = measurements
+        lines += [*_about_case(case, list(measurements.values())), *_problems(of_case, bool(measurements))]
+    if measured:
+        lines += ["", *_table(side, measured), ""]
     if side.notes:
         lines += [f"{side.notes}\n"]
     return "\n".join(lines)
 
 
-def _case(side: Side, case: Case, rows: Sequence[Row]) -> Iterable[str]:
-    """Yield the table of a case."""
-    of_case = {method.name: _of(rows, case, method) for method in side.methods}
-    measurements = [row.measurement for row in of_case.values() if row.measurement]
-    yield f"### {side.protocol}: {case.name}\n"
-    if not measurements:
-        problems = dict.fromkeys(row.problem for row in of_case.values())
-        yield f"{case.about}. Left out: {'; '.join(problems)}.\n"
-        return
-    seeds = max(each.seeds for each in measurements)
-    yield f"{case.about}; {seeds} draw{'s' if seeds > 1 else ''}.\n"
-    headings = [_heading(metric) for metric in side.metrics]
-    yield from table_head(["method", "what leaves a site", *headings, "s", "rounds", "from sites"])
-    best = {metric.name: _best(metric, measurements) for metric in side.metrics}
-    for method in side.methods:
-        row = of_case[method.name]
-        measured = row.measurement
-        if measured is None:
-            continue
-        values = [_marked(metric, measured, best[metric.name]) for metric in side.metrics]
-        traffic = [f"{measured.rounds:.3g}", format_size(measured.from_sites)]
-        yield table_row([_name(method), method.leaves, *values, format_seconds(measured.seconds), *traffic])
-    yield ""
-    yield from _problems(of_case)
+def _about_case(case: Case, measurements: Sequence[Measurement]) -> Iterable[str]:
+    """Yield the line that begins the data set's item."""
+    if measurements:
+        seeds = max(each.seeds for each in measurements)
+        yield f"- **{case.name}**: {case.about}; {seeds} draw{'s' if seeds > 1 else ''}."
+    else:
+        yield f"- **{case.name}**: {case.about}. Left out."
 
 
-def _problems(of_case: Mapping[str, Row]) -> Iterable[str]:
-    """Yield a line for every reason, with the methods that have no measurement for that reason."""
+def _problems(of_case: Mapping[str, Row], some: bool) -> Iterable[str]:
+    """Yield a line for every reason, with the methods that have no measurement for it, if `some` others have one."""
     reasons = dict.fromkeys(row.problem for row in of_case.values() if row.measurement is None)
     for reason in reasons:
         names = [name for name, row in of_case.items() if row.measurement is None and row.problem == reason]
-        yield f"{'; '.join(names)}: *{reason}*.\n"
+        yield f"  {', '.join(names)}: *{reason}*." if some else f"  *{reason}*."
+
+
+def _table(side: Side, measured: Mapping[str, Mapping[str, Measurement]]) -> Iterable[str]:
+    """Yield the table; `measured`: by data set and method."""
+    first, *others = side.metrics
+    last = list(measured)[-1]
+    columns = [*((first, name) for name in measured), *((metric, last) for metric in others)]
+    headings = [f"{_heading(metric)}: {name}" if metric is first else _heading(metric) for metric, name in columns]
+    best = {(metric.name, name): _best(metric, list(measured[name].values())) for metric, name in columns}
+    yield from table_head(["method", "leaves a site", *headings, "s", "rounds", "from sites"])
+    for method in side.methods:
+        if not any(method.name in measurements for measurements in measured.values()):
+            continue
+        cells = [_name(method), method.leaves]
+        for metric, name in columns:
+            here = measured[name].get(method.name)
+            cells.append(_marked(metric, here, best[metric.name, name]) if here else "")
+        cost = measured[last].get(method.name)
+        cells += (
+            [format_seconds(cost.seconds), f"{cost.rounds:.3g}", format_size(cost.from_sites)] if cost else [""] * 3
+        )
+        yield table_row(cells)
 
 
 def _of(rows: Sequence[Row], case: Case, method: Method) -> Row:

@@ -152,6 +152,5 @@ def side(quick: bool) -> Side:
         notes="The fusion center holds the outcome. consilience has its default settings, `boosted`; `parallel` has"
         f" held-out rows select the power and the end, with trees or `{BOOSTED}` at the sites. All others are"
         " scikit-learn's `HistGradientBoostingRegressor` with its defaults."
-        ' "One site alone" is the mean over the sites, each with its own columns and the outcome; the best site is not'
-        " known in advance. Pooled columns cost the bytes of all rows, test rows included.",
+        ' "One site alone" is the mean over the sites; the best site is not known in advance.',
     )

@@ -54,8 +54,8 @@ class Settings(ProtocolSettings, prefix="gp"):
 
     kernel: str = setting(
         AUTO,
-        "covariance function: se, matern12, matern32, matern52, or sums and products of GPyTorch's; auto: se, matern52"
-        " or matern32, by the likelihood of the sites' rows",
+        "covariance function; auto: se, matern52 or matern32, by the likelihood of the sites' rows; others than se and"
+        " maternNN by GPyTorch",
         ValueRange(
             f"auto, or names of kernels ({', '.join(NAMES)}) joined by + and *",
             lambda text: text == AUTO or is_kernel(text),
