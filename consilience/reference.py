@@ -61,19 +61,20 @@ def _item(each: Setting) -> str:
     default = str(each.default).lower() if isinstance(each.default, bool) else str(each.default)
     stated = _OTHER_SOURCE.sub("", each.words or default)
     meaning = re.sub(rf"; (empty|0): {re.escape(each.words)}$", "", each.meaning) if each.words else each.meaning
-    meaning = (meaning + _values(each, meaning + stated)).removeprefix(_OF_SCENARIOS)
+    meaning = (meaning + _values(each, f"{meaning} {stated}")).removeprefix(_OF_SCENARIOS)
     default = "" if stated in ("", _SCENARIOS_OWN) else f" ({stated})"
     return f"- `{each.key}`{default}: {' '.join(meaning.split())}"
 
 
 def _values(each: Setting, stated: str) -> str:
-    """Return the values that a setting may have, as far as they are no numbers and the row does not name them."""
+    """Return the values that a setting may have, as far as they are no numbers and its words do not name them."""
     values = each.range.removeprefix("empty (not set), or ").removeprefix("0 (not set), or ").removeprefix("one of ")
-    named = re.findall(r"'([^']+)'", values)
-    known = bool(named) and all(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", stated) for name in named)
+    choices = [each for each in re.findall(r"'([^']*)'", values) if each]
+    others = [choice for choice in choices if not re.search(rf"(?<![\w-]){re.escape(choice)}(?![\w-])", stated)]
+    if choices:
+        return f"; also {', '.join(others)}" if others else ""
     listed = bool(re.search(r"\d, \d", values))
-    plain = values.replace("'", "").removeprefix(", ")
-    return "" if not plain or known or (_NUMERIC.fullmatch(values) and not listed) else f" ({plain})"
+    return "" if not values or (_NUMERIC.fullmatch(values) and not listed) else f" ({values})"
 
 
 def main() -> None:
