@@ -48,9 +48,14 @@ def key_lists(protocol: str) -> str:
 
 
 def payload_list(protocol: str) -> str:
-    """Return the list of a protocol's payloads as the page of a run explains them, as Markdown."""
-    payloads = registry.room(protocol, "report").REPORT.payloads
-    return "\n".join(f"- `{name}`: {meaning}" for name, meaning in payloads.items())
+    """Return the list of a protocol's asks, each with its answer as the page of a run explains it, as Markdown."""
+    room, meanings = registry.room(protocol, "payloads"), dict(registry.room(protocol, "report").REPORT.payloads)
+    items = []
+    for name in [name for name in meanings if getattr(room, name).answer]:
+        answer = getattr(room, name).answer.__name__
+        meaning = f": {meanings.pop(answer)}" if answer in meanings else ""
+        items.append(f"- `{name}`, `{answer}`{meaning}")
+    return "\n".join(items)
 
 
 def _list(settings: Iterable[Setting]) -> str:
