@@ -97,7 +97,7 @@ def _table(side: Side, measured: Mapping[str, Mapping[str, Measurement]]) -> Ite
     columns = [*((first, name) for name in measured), *((metric, last) for metric in others)]
     headings = [f"{_heading(metric)}: {name}" if metric is first else _heading(metric) for metric, name in columns]
     best = {(metric.name, name): _best(metric, list(measured[name].values())) for metric, name in columns}
-    yield from table_head(["method", "leaves a site", *headings, "s", "rounds", "from sites"])
+    yield from table_head(["method", "leaves a site", *headings, "s", "from sites"])
     for method in side.methods:
         if not any(method.name in measurements for measurements in measured.values()):
             continue
@@ -106,9 +106,7 @@ def _table(side: Side, measured: Mapping[str, Mapping[str, Measurement]]) -> Ite
             here = measured[name].get(method.name)
             cells.append(_marked(metric, here, best[metric.name, name]) if here else "")
         cost = measured[last].get(method.name)
-        cells += (
-            [format_seconds(cost.seconds), f"{cost.rounds:.3g}", format_size(cost.from_sites)] if cost else [""] * 3
-        )
+        cells += [format_seconds(cost.seconds), format_size(cost.from_sites)] if cost else [""] * 2
         yield table_row(cells)
 
 
