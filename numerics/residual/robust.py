@@ -16,8 +16,9 @@ _HARMFUL = 0.3
 _STANDARD_ERRORS = 4.0
 """Standard errors of the mean difference that chance reaches at no agent in any iteration."""
 
-_STANDARD_ERRORS_OF_ONE = 2.0
-"""Standard errors of what either agent of a pair does without the other, where the pair exceeds those above."""
+_OF_A_PAIR, _OF_ONE_IN_IT = 6.0, 2.0
+"""Standard errors that two agents together must exceed, and each without the other. Chance reaches 4.2 at one of the
+many pairs in 240 honest runs."""
 
 _FEWEST_FOR_PAIRS = 5
 """Fewest agents of which two are a minority."""
@@ -85,7 +86,7 @@ def harmful_agents(
         second = _best_left_out(residual_without, left_out | {first}, [j for j in rest if j != first])
         pair = residual_without(left_out | {first, second})
         each = (residual_without(left_out | {j}) for j in (first, second))
-        if not raises_error(residual, pair) or not all(raises_error(r, pair, _STANDARD_ERRORS_OF_ONE) for r in each):
+        if not raises_error(residual, pair, _OF_A_PAIR) or not all(raises_error(r, pair, _OF_ONE_IN_IT) for r in each):
             break
         left_out |= {first, second}
     return left_out
