@@ -43,7 +43,7 @@ def key_lists(protocol: str) -> str:
     if of_scenarios:
         parts += ["Of scenarios:", _list(of_scenarios)]
     if own:
-        parts += ["A site sets these in its own configuration only:", _list(own)]
+        parts += ["Of a site's own configuration only:", _list(own)]
     return "\n\n".join(parts)
 
 
