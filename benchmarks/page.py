@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from benchmarks.growth import Curve, exponent
-from benchmarks.growth_worlds import WORLDS
+from benchmarks.growth import exponent
 from benchmarks.results import Results, Row
 from benchmarks.side import Case, Method, Metric, Side
 from benchmarks.side.measurement import Measurement, side_of
@@ -18,11 +17,6 @@ from benchmarks.tables import format_number, format_seconds, format_size, table_
 TEMPLATE = Path(__file__).with_name("page.md")
 _BUSY = 0.8
 """Processor seconds over wall seconds below which a method waited for the processor."""
-_AXES = {
-    "sites": "sites, the same {what}",
-    "sites-together": "sites, each with {what} of its own",
-    "rows": "rows",
-}
 _COSTS = {"all": "s", "from_sites": "from sites", "peak": "peak"}
 
 
@@ -103,7 +97,7 @@ def _table(side: Side, measured: Mapping[str, Mapping[str, Measurement]]) -> Ite
     columns = [*((first, name) for name in measured), *((metric, last) for metric in others)]
     headings = [f"{_heading(metric)}: {name}" if metric is first else _heading(metric) for metric, name in columns]
     best = {(metric.name, name): _best(metric, list(measured[name].values())) for metric, name in columns}
-    yield from table_head(["method", "leaves a site", *headings, "s", "rounds", "from sites"])
+    yield from table_head(["method", "leaves a site", *headings, "s", "from sites"])
     for method in side.methods:
         if not any(method.name in measurements for measurements in measured.values()):
             continue
@@ -112,9 +106,7 @@ def _table(side: Side, measured: Mapping[str, Mapping[str, Measurement]]) -> Ite
             here = measured[name].get(method.name)
             cells.append(_marked(metric, here, best[metric.name, name]) if here else "")
         cost = measured[last].get(method.name)
-        cells += (
-            [format_seconds(cost.seconds), f"{cost.rounds:.3g}", format_size(cost.from_sites)] if cost else [""] * 3
-        )
+        cells += [format_seconds(cost.seconds), format_size(cost.from_sites)] if cost else [""] * 2
         yield table_row(cells)
 
 
@@ -161,29 +153,23 @@ def _name(method: Method) -> str:
 
 
 def _growth(results: Results) -> str:
+    """Return a row for every protocol, the exponents on all axes in each cell, and their largest standard error."""
+    slopes: dict[str, dict[str, list[str]]] = {}
+    errors = []
+    for curve in results.growth:
+        cells = slopes.setdefault(curve.protocol, {cost: [] for cost in _COSTS})
+        for cost in _COSTS:
+            slope, error = exponent(curve.sizes, [getattr(each, cost) for each in curve.points])
+            cells[cost].append(f"{slope + 0.0:.2f}".replace("-0.00", "0.00") if math.isfinite(slope) else "-")
+            errors += [error] if math.isfinite(error) else []
     lines = [
         "\n## Growth\n",
-        "Exponents of the growth of costs: 1 is proportional, 0 constant.\n",
-        *table_head(["", "grows", *_COSTS.values()]),
+        "Exponents of the growth of costs (1: proportional, 0: constant) where there are more sites and the same rows"
+        " (of residual: columns), more sites with rows of their own, more rows at the same sites; standard errors are"
+        f" {max(errors, default=math.nan):.2f} at most.\n",
+        *table_head(["", *_COSTS.values()]),
     ]
-    last = ""
-    for curve in results.growth:
-        head, last = f"**{curve.protocol}**" if curve.protocol != last else "", curve.protocol
-        lines.append(table_row([head, _axis(curve.protocol, curve.axis), *_exponents(curve)]))
-    for axis, problem in results.problems.items():
-        lines.append(table_row([f"**{axis}**", f"*{problem}*", *[""] * len(_COSTS)]))
-    return "\n".join(lines) + "\n"
-
-
-def _exponents(curve: Curve) -> list[str]:
-    cells = []
-    for cost in _COSTS:
-        slope, error = exponent(curve.sizes, [getattr(each, cost) for each in curve.points])
-        spread = f" ± {error:.2f}" if math.isfinite(error) else ""
-        cells.append(f"{slope + 0.0:.2f}{spread}".replace("-0.00", "0.00") if math.isfinite(slope) else "")
-    return cells
-
-
-def _axis(protocol: str, axis: str) -> str:
-    by_columns = not WORLDS[protocol].rows_a_site
-    return _AXES[axis].format(what="columns" if by_columns else "rows")
+    for protocol, cells in slopes.items():
+        lines.append(table_row([f"**{protocol}**", *(", ".join(cells[cost]) for cost in _COSTS)]))
+    lines += ["", *(f"{axis}: *{problem}*.\n" for axis, problem in results.problems.items())]
+    return "\n".join(lines).rstrip("\n") + "\n"

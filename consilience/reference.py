@@ -43,14 +43,19 @@ def key_lists(protocol: str) -> str:
     if of_scenarios:
         parts += ["Of scenarios:", _list(of_scenarios)]
     if own:
-        parts += ["A site sets these in its own configuration only:", _list(own)]
+        parts += ["Of a site's own configuration only:", _list(own)]
     return "\n\n".join(parts)
 
 
 def payload_list(protocol: str) -> str:
-    """Return the list of a protocol's payloads as the page of a run explains them, as Markdown."""
-    payloads = registry.room(protocol, "report").REPORT.payloads
-    return "\n".join(f"- `{name}`: {meaning}" for name, meaning in payloads.items())
+    """Return the list of a protocol's asks, each with its answer as the page of a run explains it, as Markdown."""
+    room, meanings = registry.room(protocol, "payloads"), dict(registry.room(protocol, "report").REPORT.payloads)
+    items = []
+    for name in [name for name in meanings if getattr(room, name).answer]:
+        answer = getattr(room, name).answer.__name__
+        meaning = f": {meanings.pop(answer)}" if answer in meanings else ""
+        items.append(f"- `{name}`, `{answer}`{meaning}")
+    return "\n".join(items)
 
 
 def _list(settings: Iterable[Setting]) -> str:
@@ -61,19 +66,20 @@ def _item(each: Setting) -> str:
     default = str(each.default).lower() if isinstance(each.default, bool) else str(each.default)
     stated = _OTHER_SOURCE.sub("", each.words or default)
     meaning = re.sub(rf"; (empty|0): {re.escape(each.words)}$", "", each.meaning) if each.words else each.meaning
-    meaning = (meaning + _values(each, meaning + stated)).removeprefix(_OF_SCENARIOS)
+    meaning = (meaning + _values(each, f"{meaning} {stated}")).removeprefix(_OF_SCENARIOS)
     default = "" if stated in ("", _SCENARIOS_OWN) else f" ({stated})"
     return f"- `{each.key}`{default}: {' '.join(meaning.split())}"
 
 
 def _values(each: Setting, stated: str) -> str:
-    """Return the values that a setting may have, as far as they are no numbers and the row does not name them."""
+    """Return the values that a setting may have, as far as they are no numbers and its words do not name them."""
     values = each.range.removeprefix("empty (not set), or ").removeprefix("0 (not set), or ").removeprefix("one of ")
-    named = re.findall(r"'([^']+)'", values)
-    known = bool(named) and all(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", stated) for name in named)
+    choices = [each for each in re.findall(r"'([^']*)'", values) if each]
+    others = [choice for choice in choices if not re.search(rf"(?<![\w-]){re.escape(choice)}(?![\w-])", stated)]
+    if choices:
+        return f"; also {', '.join(others)}" if others else ""
     listed = bool(re.search(r"\d, \d", values))
-    plain = values.replace("'", "").removeprefix(", ")
-    return "" if not plain or known or (_NUMERIC.fullmatch(values) and not listed) else f" ({plain})"
+    return "" if not values or (_NUMERIC.fullmatch(values) and not listed) else f" ({values})"
 
 
 def main() -> None:

@@ -116,9 +116,7 @@ def single(pick: Callable[[list[float]], float], data: World, seed: int) -> Resu
 def side(quick: bool) -> Side:
     """Compare on wine and half moons: three classifiers of few labeled rows, six clusterings."""
     seeds = 3 if quick else 20
-    about = (
-        "{}; 3 classifiers of the labeled {} %, 6 clusterings of the others; labels of these at " + f"{N_SITES} sites"
-    )
+    about = "{}; 3 classifiers of the labeled {} %, 6 clusterings of the others, at " + f"{N_SITES} sites"
     return Side(
         protocol="bc3e",
         task="Classify every instance from the labels of three classifiers and six clusterings.",

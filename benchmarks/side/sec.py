@@ -140,9 +140,7 @@ def _result(data: World, models: FittedModels, preparation: float = 0.0) -> Resu
 # -- the comparison ---------------------------------------------------------------------------------------------------
 
 _GRID = "8000 rows of 12 inputs at 50 learners, 10 of whom report -y; 2000 test rows at an intact one"
-_LINEAR = (
-    "synthetic: 50 rows of {} inputs at each of 20 learners of two linear functions, SNR {:g}; 200 test rows at each"
-)
+_LINEAR = "synthetic: 50 rows and 200 test rows at each of 20 learners of two linear functions, SNR {1:g}"
 _NOTES = f"""
 All methods but "default settings" fit linear regressions, and consilience chooses the number of clusters by the
 eigengap and predicts with the pooled regression of a cluster. `FedAvg` and IFCA (Ghosh et al. 2020, model averaging,
