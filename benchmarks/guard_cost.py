@@ -67,13 +67,28 @@ def _with_outliers(rng: np.random.Generator, *, right: bool) -> World:
     return replace(world, frames=frames, center=center)
 
 
+def _by_default(rng: np.random.Generator, *, classes: bool) -> World:
+    """Return residual's world with the default algorithm, and two classes in place of the outcome if `classes`."""
+    world = WORLDS["residual"](rng)
+    settings = {key: world.settings[key] for key in ("protocol", "target", "id")}
+    if not classes:
+        return replace(world, settings=settings)
+    middle = world.center["_labels"]["y"].median()
+    center = {
+        name: frame.assign(y=np.where(frame["y"] > middle, "high", "low")) for name, frame in world.center.items()
+    }
+    return replace(world, settings=settings, center=center, measure=lambda report, _: report.metrics["log_loss"])
+
+
 CASES: Mapping[str, Callable[[np.random.Generator], World]] = {
     "bc3e: errors": WORLDS["bc3e"],
     "coreset: cost of a row": WORLDS["coreset"],
     "gp: SMSE": WORLDS["gp"],
     "gp: SMSE, one wrong output of 300": partial(_with_outliers, right=False),
     "gp: SMSE, a step of 20 deviations at one or two rows a site": partial(_with_outliers, right=True),
-    "residual: test error": WORLDS["residual"],
+    "residual: test error, parallel": WORLDS["residual"],
+    "residual: test error": partial(_by_default, classes=False),
+    "residual: log loss of classes": partial(_by_default, classes=True),
     "sec: error on test rows, one relation, 50 rows a site": WORLDS["sec"],
     **{f"sec: error, two relations, {n} rows a site": partial(_two_relations, n=n) for n in (30, 100, 300)},
 }

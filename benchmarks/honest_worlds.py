@@ -1,9 +1,12 @@
-"""Synthetic worlds of honest sites: unequal sizes and units, heavy tails, constant columns, missing classes."""
+"""Synthetic worlds of honest sites: unequal sizes and units, heavy tails, constant columns, missing classes.
+
+Every other world runs by the defaults, and in half of these the outcomes of `gp`, `residual` and `sec` are classes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,8 @@ from jaxtyping import Float64
 
 CENTER_FILES = ("_labels", "_test")
 """Files of the fusion center, which no site has."""
+_NEEDED = ("protocol", "target", "id", "bc3e.distribution", "bc3e.classes", "coreset.k")
+"""Settings that a run by the defaults keeps."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,23 @@ class World:
 
 def draw_world(protocol: str, number: int) -> World:
     """Return a world of a protocol; the same number gives the same one."""
-    place = sorted(WORLDS).index(protocol)
-    return WORLDS[protocol](np.random.default_rng([place, number]))
+    rng = np.random.default_rng([sorted(WORLDS).index(protocol), number])
+    world = WORLDS[protocol](rng)
+    if number % 2 == 0:
+        return world
+    world = replace(world, settings={key: value for key, value in world.settings.items() if key in _NEEDED})
+    return _with_classes(rng, world) if number % 4 == 3 and protocol in ("gp", "residual", "sec") else world
+
+
+def _with_classes(rng: np.random.Generator, world: World) -> World:
+    """Return the world with two to four classes in place of the outcomes: ranges of these, of unequal shares."""
+    outcomes = pd.concat([frame["y"] for frame in world.frames.values() if "y" in frame])
+    ends = outcomes.quantile(np.sort(rng.uniform(0.1, 0.9, rng.integers(1, 4)))).to_numpy()
+    frames = {
+        name: frame.assign(y=np.array(list("abcd"))[np.searchsorted(ends, frame["y"])]) if "y" in frame else frame
+        for name, frame in world.frames.items()
+    }
+    return replace(world, frames=frames)
 
 
 def _one_of(rng: np.random.Generator, *words: str) -> str:

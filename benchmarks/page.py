@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from benchmarks.growth import Curve, exponent
-from benchmarks.growth_worlds import WORLDS
+from benchmarks.growth import exponent
 from benchmarks.results import Results, Row
 from benchmarks.side import Case, Method, Metric, Side
 from benchmarks.side.measurement import Measurement, side_of
@@ -18,12 +17,7 @@ from benchmarks.tables import format_number, format_seconds, format_size, table_
 TEMPLATE = Path(__file__).with_name("page.md")
 _BUSY = 0.8
 """Processor seconds over wall seconds below which a method waited for the processor."""
-_AXES = {
-    "sites": "more sites, the same {what} between them",
-    "sites-together": "more sites, each with {what} of its own",
-    "rows": "more rows, the same sites",
-}
-_COSTS = {"all": "s", "from_sites": "from sites", "rounds": "rounds", "peak": "peak"}
+_COSTS = {"all": "s", "from_sites": "from sites", "peak": "peak"}
 
 
 def page(results: Results) -> str:
@@ -63,47 +57,57 @@ def _waited(measurement: Measurement) -> bool:
 
 
 def _side(side: Side, rows: Sequence[Row]) -> str:
+    """Return a protocol's data sets and one table: the first metric in all of them, the rest and costs in the last."""
     lines = [f"\n## {side.protocol}\n", f"{side.task}\n"]
+    measured = {}
     for case in side.cases:
-        if any(row.case == case.name for row in rows):
-            lines += _case(side, case, rows)
+        of_case = {method.name: _of(rows, case, method) for method in side.methods}
+        measurements = {name: row.measurement for name, row in of_case.items() if row.measurement}
+        if measurements:
+            measured[case.name] = measurements
+        lines += [*_about_case(case, list(measurements.values())), *_problems(of_case, bool(measurements))]
+    if measured:
+        lines += ["", *_table(side, measured), ""]
     if side.notes:
         lines += [f"{side.notes}\n"]
     return "\n".join(lines)
 
 
-def _case(side: Side, case: Case, rows: Sequence[Row]) -> Iterable[str]:
-    """Yield the table of a case."""
-    of_case = {method.name: _of(rows, case, method) for method in side.methods}
-    measurements = [row.measurement for row in of_case.values() if row.measurement]
-    yield f"### {side.protocol}: {case.name}\n"
-    if not measurements:
-        problems = dict.fromkeys(row.problem for row in of_case.values())
-        yield f"{case.about}. Left out: {'; '.join(problems)}.\n"
-        return
-    seeds = max(each.seeds for each in measurements)
-    yield f"{case.about}; {seeds} draw{'s' if seeds > 1 else ''}.\n"
-    headings = [_heading(metric) for metric in side.metrics]
-    yield from table_head(["method", "what leaves a site", *headings, "s", "rounds", "from sites"])
-    best = {metric.name: _best(metric, measurements) for metric in side.metrics}
-    for method in side.methods:
-        row = of_case[method.name]
-        measured = row.measurement
-        if measured is None:
-            continue
-        values = [_marked(metric, measured, best[metric.name]) for metric in side.metrics]
-        traffic = [f"{measured.rounds:.3g}", format_size(measured.from_sites)]
-        yield table_row([_name(method), method.leaves, *values, format_seconds(measured.seconds), *traffic])
-    yield ""
-    yield from _problems(of_case)
+def _about_case(case: Case, measurements: Sequence[Measurement]) -> Iterable[str]:
+    """Yield the line that begins the data set's item."""
+    if measurements:
+        seeds = max(each.seeds for each in measurements)
+        yield f"- **{case.name}**: {case.about}; {seeds} draw{'s' if seeds > 1 else ''}."
+    else:
+        yield f"- **{case.name}**: {case.about}. Left out."
 
 
-def _problems(of_case: Mapping[str, Row]) -> Iterable[str]:
-    """Yield a line for every reason, with the methods that have no measurement for that reason."""
+def _problems(of_case: Mapping[str, Row], some: bool) -> Iterable[str]:
+    """Yield a line for every reason, with the methods that have no measurement for it, if `some` others have one."""
     reasons = dict.fromkeys(row.problem for row in of_case.values() if row.measurement is None)
     for reason in reasons:
         names = [name for name, row in of_case.items() if row.measurement is None and row.problem == reason]
-        yield f"{'; '.join(names)}: *{reason}*.\n"
+        yield f"  {', '.join(names)}: *{reason}*." if some else f"  *{reason}*."
+
+
+def _table(side: Side, measured: Mapping[str, Mapping[str, Measurement]]) -> Iterable[str]:
+    """Yield the table; `measured`: by data set and method."""
+    first, *others = side.metrics
+    last = list(measured)[-1]
+    columns = [*((first, name) for name in measured), *((metric, last) for metric in others)]
+    headings = [f"{_heading(metric)}: {name}" if metric is first else _heading(metric) for metric, name in columns]
+    best = {(metric.name, name): _best(metric, list(measured[name].values())) for metric, name in columns}
+    yield from table_head(["method", "leaves a site", *headings, "s", "from sites"])
+    for method in side.methods:
+        if not any(method.name in measurements for measurements in measured.values()):
+            continue
+        cells = [_name(method), method.leaves]
+        for metric, name in columns:
+            here = measured[name].get(method.name)
+            cells.append(_marked(metric, here, best[metric.name, name]) if here else "")
+        cost = measured[last].get(method.name)
+        cells += [format_seconds(cost.seconds), format_size(cost.from_sites)] if cost else [""] * 2
+        yield table_row(cells)
 
 
 def _of(rows: Sequence[Row], case: Case, method: Method) -> Row:
@@ -149,29 +153,23 @@ def _name(method: Method) -> str:
 
 
 def _growth(results: Results) -> str:
+    """Return a row for every protocol, the exponents on all axes in each cell, and their largest standard error."""
+    slopes: dict[str, dict[str, list[str]]] = {}
+    errors = []
+    for curve in results.growth:
+        cells = slopes.setdefault(curve.protocol, {cost: [] for cost in _COSTS})
+        for cost in _COSTS:
+            slope, error = exponent(curve.sizes, [getattr(each, cost) for each in curve.points])
+            cells[cost].append(f"{slope + 0.0:.2f}".replace("-0.00", "0.00") if math.isfinite(slope) else "-")
+            errors += [error] if math.isfinite(error) else []
     lines = [
         "\n## Growth\n",
-        "Exponents of the growth of costs: 1 is proportional, 0 constant.\n",
-        *table_head(["", "grows", *_COSTS.values()]),
+        "Exponents of the growth of costs (1: proportional, 0: constant) where there are more sites and the same rows"
+        " (of residual: columns), more sites with rows of their own, more rows at the same sites; standard errors are"
+        f" {max(errors, default=math.nan):.2f} at most.\n",
+        *table_head(["", *_COSTS.values()]),
     ]
-    last = ""
-    for curve in results.growth:
-        head, last = f"**{curve.protocol}**" if curve.protocol != last else "", curve.protocol
-        lines.append(table_row([head, _axis(curve.protocol, curve.axis), *_exponents(curve)]))
-    for axis, problem in results.problems.items():
-        lines.append(table_row([f"**{axis}**", f"*{problem}*", *[""] * len(_COSTS)]))
-    return "\n".join(lines) + "\n"
-
-
-def _exponents(curve: Curve) -> list[str]:
-    cells = []
-    for cost in _COSTS:
-        slope, error = exponent(curve.sizes, [getattr(each, cost) for each in curve.points])
-        spread = f" ± {error:.2f}" if math.isfinite(error) else ""
-        cells.append(f"{slope + 0.0:.2f}{spread}".replace("-0.00", "0.00") if math.isfinite(slope) else "")
-    return cells
-
-
-def _axis(protocol: str, axis: str) -> str:
-    by_columns = not WORLDS[protocol].rows_a_site
-    return _AXES[axis].format(what="columns" if by_columns else "rows")
+    for protocol, cells in slopes.items():
+        lines.append(table_row([f"**{protocol}**", *(", ".join(cells[cost]) for cost in _COSTS)]))
+    lines += ["", *(f"{axis}: *{problem}*.\n" for axis, problem in results.problems.items())]
+    return "\n".join(lines).rstrip("\n") + "\n"

@@ -1,84 +1,89 @@
-"""The tables of keys and payloads in the pages' reference, written from the declarations: ``make keys``."""
+"""The lists of keys and payloads in the pages' reference, written from the declarations: ``make keys``."""
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from common.settings import Setting
 from consilience.signatures import STUB, stub
 from protocols import registry
 from protocols.settings import SiteSettings, run_keys, site_keys
-from protocols.wire.payload import Payload
 
 _REGION = re.compile(r"(<!-- begin: (keys|payloads) of (\w+), written by make keys -->\n).*?(<!-- end -->)", re.S)
-_SITES_ONLY = "A site sets these in its own configuration only:"
+_OF_SCENARIOS, _SCENARIOS_OWN = "scenario: ", "the scenario's own"
 _OTHER_SOURCE = re.compile(r", or what the (scenario sets|scenario or the earlier run has|earlier run has)$")
-_DEFAULTS = "The defaults are those of own data; a scenario, or the earlier run that `from` names, may set others."
+_DEFAULTS = "In brackets the defaults of own data; scenarios may have others. `consilience keys {protocol}` has ranges."
+_NUMERIC = re.compile(r"(?:(?:a|an|and|at|below|from|greater|most|number|or|share|than|to|whole|[\d.e-]+)(?:, | |$))*")
+"""A range that is of numbers only."""
 
 
 def write(page: str) -> str:
-    r"""Return a page with its tables written anew.
+    r"""Return a page with its lists written anew.
 
     Examples
     --------
     >>> name = registry.names()[0]
     >>> page = f"<!-- begin: keys of {name}, written by make keys -->\n<!-- end -->"
-    >>> f"| `{name}." in write(page)
+    >>> f"- `{name}." in write(page)
     True
     """
-    tables = {"keys": key_tables, "payloads": payload_table}
-    return _REGION.sub(lambda match: f"{match[1]}\n{tables[match[2]](match[3])}\n\n{match[4]}", page)
+    lists = {"keys": key_lists, "payloads": payload_list}
+    return _REGION.sub(lambda match: f"{match[1]}\n{lists[match[2]](match[3])}\n\n{match[4]}", page)
 
 
-def key_tables(protocol: str) -> str:
-    """Return the tables of a protocol's keys, those of a run and those that only a site sets, as Markdown."""
+def key_lists(protocol: str) -> str:
+    """Return the lists of a protocol's keys, of a run, of scenarios, and those that only a site sets, as Markdown."""
     of_run = [each for key, each in run_keys().items() if key.startswith(f"{protocol}.")]
+    of_scenarios = [each for each in of_run if each.meaning.startswith(_OF_SCENARIOS)]
     common = set(SiteSettings.keys())
     own = [each for key, each in site_keys(protocol).items() if key not in common]
-    parts = [_DEFAULTS, "\n".join(_table(of_run))]
+    parts = [_DEFAULTS.format(protocol=protocol), _list(each for each in of_run if each not in of_scenarios)]
+    if of_scenarios:
+        parts += ["Of scenarios:", _list(of_scenarios)]
     if own:
-        parts += [_SITES_ONLY, "\n".join(_table(own))]
+        parts += ["Of a site's own configuration only:", _list(own)]
     return "\n\n".join(parts)
 
 
-def payload_table(protocol: str) -> str:
-    """Return the table of a protocol's payloads by name, as Markdown; their fields are in the classes."""
-    room = registry.room(protocol, "payloads")
-    package = f"protocols.{protocol}."
-    declared = {each for each in vars(room).values() if inspect.isclass(each) and each.__module__.startswith(package)}
-    lines = ["| payload | what it is |", "| --- | --- |"]
-    for each in sorted((each for each in declared if issubclass(each, Payload)), key=lambda each: each.__name__):
-        summary = _one_line(inspect.cleandoc(each.__doc__ or "").split("\n\n")[0])
-        if not summary.startswith("Fields of "):  # a base class, which crosses no wire
-            lines.append(f"| `{each.__name__}` | {summary} |")
-    return "\n".join(lines)
+def payload_list(protocol: str) -> str:
+    """Return the list of a protocol's asks, each with its answer as the page of a run explains it, as Markdown."""
+    room, meanings = registry.room(protocol, "payloads"), dict(registry.room(protocol, "report").REPORT.payloads)
+    items = []
+    for name in [name for name in meanings if getattr(room, name).answer]:
+        answer = getattr(room, name).answer.__name__
+        meaning = f": {meanings.pop(answer)}" if answer in meanings else ""
+        items.append(f"- `{name}`, `{answer}`{meaning}")
+    return "\n".join(items)
 
 
-def _table(settings: Iterable[Setting]) -> Iterator[str]:
-    yield from ("| key | default | values | meaning |", "| --- | --- | --- | --- |")
-    for each in settings:
-        default = str(each.default).lower() if isinstance(each.default, bool) else str(each.default)
-        stated = each.words or default
-        stated = _OTHER_SOURCE.sub("", stated)
-        values = each.range.removeprefix("empty (not set), or ").removeprefix("0 (not set), or ")
-        values = values.removeprefix("one of ")
-        meaning = re.sub(rf"; (empty|0): {re.escape(each.words)}$", "", each.meaning) if each.words else each.meaning
-        yield f"| `{each.key}` | {_cell(stated)} | {_cell(values)} | {_cell(meaning)} |"
+def _list(settings: Iterable[Setting]) -> str:
+    return "\n".join(map(_item, settings))
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
+def _item(each: Setting) -> str:
+    default = str(each.default).lower() if isinstance(each.default, bool) else str(each.default)
+    stated = _OTHER_SOURCE.sub("", each.words or default)
+    meaning = re.sub(rf"; (empty|0): {re.escape(each.words)}$", "", each.meaning) if each.words else each.meaning
+    meaning = (meaning + _values(each, f"{meaning} {stated}")).removeprefix(_OF_SCENARIOS)
+    default = "" if stated in ("", _SCENARIOS_OWN) else f" ({stated})"
+    return f"- `{each.key}`{default}: {' '.join(meaning.split())}"
 
 
-def _one_line(text: str) -> str:
-    return _cell(text).replace("``", "`")
+def _values(each: Setting, stated: str) -> str:
+    """Return the values that a setting may have, as far as they are no numbers and its words do not name them."""
+    values = each.range.removeprefix("empty (not set), or ").removeprefix("0 (not set), or ").removeprefix("one of ")
+    choices = [each for each in re.findall(r"'([^']*)'", values) if each]
+    others = [choice for choice in choices if not re.search(rf"(?<![\w-]){re.escape(choice)}(?![\w-])", stated)]
+    if choices:
+        return f"; also {', '.join(others)}" if others else ""
+    listed = bool(re.search(r"\d, \d", values))
+    return "" if not values or (_NUMERIC.fullmatch(values) and not listed) else f" ({values})"
 
 
 def main() -> None:
-    """Write the tables of all pages in ``docs/`` anew, and the stub of the settings."""
+    """Write the lists of all pages in ``docs/`` anew, and the stub of the settings."""
     STUB.write_text(stub(), encoding="utf-8")
     for path in sorted((Path(__file__).resolve().parents[1] / "docs").glob("*-reference.md")):
         path.write_text(write(path.read_text(encoding="utf-8")), encoding="utf-8")

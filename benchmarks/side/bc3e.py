@@ -24,10 +24,9 @@ TOLERANCE = 1e-6
 MOST_ROUNDS = 10_000
 PLAIN = {"bc3e__accelerate": False}
 _NOTES = f"""
-consilience adds up sums of {N_SITES} sites, with accelerated EM (the default) or plain EM. "The same equations,
-centralized" is plain EM, written from the paper without the project's code: its bound agrees up to the tolerance of
-{TOLERANCE:g}. Dawid-Skene is crowd-kit's; like the vote it uses class labels only. The best classifier is not known in
-advance: "a single classifier" is the mean of the three.
+"The same equations, centralized" is plain EM, written from the paper without the project's code: its bound agrees up
+to the tolerance of {TOLERANCE:g}. Dawid-Skene is crowd-kit's; like the vote it uses class labels only. The best
+classifier is not known in advance: "a single classifier" is the mean of the three.
 """
 
 Labels = Int64[np.ndarray, "n"]
@@ -117,9 +116,7 @@ def single(pick: Callable[[list[float]], float], data: World, seed: int) -> Resu
 def side(quick: bool) -> Side:
     """Compare on wine and half moons: three classifiers of few labeled rows, six clusterings."""
     seeds = 3 if quick else 20
-    about = (
-        "{}; 3 classifiers of the labeled {} %, 6 clusterings of the others; labels of these at " + f"{N_SITES} sites"
-    )
+    about = "{}; 3 classifiers of the labeled {} %, 6 clusterings of the others, at " + f"{N_SITES} sites"
     return Side(
         protocol="bc3e",
         task="Classify every instance from the labels of three classifiers and six clusterings.",

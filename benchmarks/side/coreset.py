@@ -172,13 +172,12 @@ def package(way: str, data: Split, seed: int) -> Result:
 # -- the comparison ---------------------------------------------------------------------------------------------------
 
 _NOTES = f"""
-Ten clusters of two groups with equal numbers of rows; every cluster is to have equal numbers of both (balance 1).
-Costs are squared distances to the center, per row, of standardized columns. "Cost if fair" is that of the cheapest
-exactly balanced assignment of all rows to the method's centers. The next three columns are of the method's own
-assignment: its cost; the smallest share of a group in a cluster relative to its share in all rows (1: fair); and by
-how many rows the worst cluster is unfair. `fair-kmeans` returns centers only; `bico`, of the same authors, makes
-coresets of {POINTS_PER_GROUP} points of a group; both run in an environment of their own. Methods with a number of
-starts have {RESTARTS}.
+Ten clusters of two groups with equal numbers of rows. Costs are squared distances to the center, per row, of
+standardized columns. "Cost if fair" is that of the cheapest exactly balanced assignment of all rows to the method's
+centers; the next three columns are of the method's own assignment: its cost; the smallest share of a group in a
+cluster relative to its share in all rows (1: fair); by how many rows the worst cluster is unfair. `fair-kmeans`
+returns centers only; `bico`, of the same authors, makes coresets of {POINTS_PER_GROUP} points of a group. Methods with
+a number of starts have {RESTARTS}.
 """
 
 _SUMS = "points of 5 rows or more"

@@ -18,7 +18,7 @@ from benchmarks.side.protocol import result_of, run_protocol
 from numerics.residual.columns_and_outcomes import Columns, Outcomes
 from scenarios.residual.common import World
 from scenarios.residual.real_data import concrete
-from scenarios.residual.synthetic import SIGMA, Friedman, friedman
+from scenarios.residual.synthetic import Friedman, friedman
 
 BOOSTED = "hgb(max_iter=20)"
 """Few iterations, because later rounds fit what they leave."""
@@ -98,7 +98,7 @@ def alone(pick: Callable[[list[float]], float], data: Split, seed: int) -> Resul
 def side(quick: bool) -> Side:
     """Compare on concrete, and on Friedman's first function with the product within a site or across two sites."""
     seeds, rows = (1, 500) if quick else (3, 2000)
-    text = f"synthetic: {rows} rows, {rows} to test; 5 columns at {{}} sites; noise of variance {SIGMA**2:g}; {{}}"
+    text = f"synthetic: {rows} rows, {rows} to test; 5 columns at {{}} sites{{}}"
     friedman1 = partial(friedman, Friedman(1, _STREAM, n=rows, n_test=rows))
     cases = (
         Case(
@@ -109,13 +109,13 @@ def side(quick: bool) -> Side:
         ),
         Case(
             "friedman1",
-            text.format(5, "sin(pi x1 x2) is of columns of two sites"),
+            text.format(5, ""),
             partial(split, friedman1, [(j,) for j in range(5)]),
             seeds,
         ),
         Case(
             "friedman1, x1 with x2",
-            text.format(4, "sin(pi x1 x2) is of columns of one site"),
+            text.format(4, ", sin(pi x1 x2) at one"),
             partial(split, friedman1, [(0, 1), (2,), (3,), (4,)]),
             seeds,
         ),
@@ -152,6 +152,5 @@ def side(quick: bool) -> Side:
         notes="The fusion center holds the outcome. consilience has its default settings, `boosted`; `parallel` has"
         f" held-out rows select the power and the end, with trees or `{BOOSTED}` at the sites. All others are"
         " scikit-learn's `HistGradientBoostingRegressor` with its defaults."
-        ' "One site alone" is the mean over the sites, each with its own columns and the outcome; the best site is not'
-        " known in advance. Pooled columns cost the bytes of all rows, test rows included.",
+        ' "One site alone" is the mean over the sites; the best site is not known in advance.',
     )

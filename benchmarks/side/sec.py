@@ -140,18 +140,13 @@ def _result(data: World, models: FittedModels, preparation: float = 0.0) -> Resu
 # -- the comparison ---------------------------------------------------------------------------------------------------
 
 _GRID = "8000 rows of 12 inputs at 50 learners, 10 of whom report -y; 2000 test rows at an intact one"
-_LINEAR = (
-    "synthetic: 50 rows of {} inputs at each of 20 learners of two linear functions, SNR {:g}; 200 test rows at each"
-)
+_LINEAR = "synthetic: 50 rows and 200 test rows at each of 20 learners of two linear functions, SNR {1:g}"
 _NOTES = f"""
-All methods but "default settings" fit linear regressions. consilience chooses the number of clusters by the eigengap
-and predicts with the pooled regression of a cluster; with "landmarks" all learners try only the models of some. With
-"default settings" every learner chooses between a random forest and a linear regression, and the members' predictions
-are averaged. `FedAvg` and IFCA (Ghosh et al. 2020, with model averaging, {STARTS} random starts; it needs K, the number
-of clusters) get inputs standardized by all rows, full gradients, a step of 1 by the largest curvature, and of
-{", ".join(map(str, LOCAL_STEPS))} local steps those that need the fewest rounds; the search is not counted. They stop
-when no coefficient moves by a thousandth of the outcome's deviation. The bytes of peers are those of their numbers,
-{NUMBER} each, those of consilience of whole messages.
+All methods but "default settings" fit linear regressions, and consilience chooses the number of clusters by the
+eigengap and predicts with the pooled regression of a cluster. `FedAvg` and IFCA (Ghosh et al. 2020, model averaging,
+{STARTS} random starts; it needs K) get inputs standardized by all rows, full gradients, a step of 1 by the largest
+curvature, and of {", ".join(map(str, LOCAL_STEPS))} local steps those that need the fewest rounds; they stop when no
+coefficient moves by a thousandth of the outcome's deviation. Bytes of peers are those of their numbers, {NUMBER} each.
 """
 
 

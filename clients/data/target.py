@@ -7,6 +7,7 @@ numbers, each twice or more on average, are classes, if the protocol has classes
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
@@ -76,12 +77,33 @@ def read_target(table: Table, config: Mapping[str, object], tasks: Collection[st
             " out",
             "too-few-rows",
         )
+    if all(cell is None or cell != cell for cell in table.column(name).tolist()):
+        raise DataError(
+            f"{table.source}, column {name!r}: is empty in each row; name another target, or leave the site out",
+            "missing-value",
+        )
     if task_of(table, config, tasks) == "regression":
         or_classes = "classification" in tasks and setting(config, "task") != "regression"
         return Target(_amounts(table, name, or_classes=or_classes), ())
     labels = class_labels(table, name)
     classes = sort_classes(labels)
     return Target(places_of(labels.tolist(), classes).astype(np.float64), classes)
+
+
+def check_variation(target: Target, where: str) -> None:
+    """Refuse a target that is the same in each row.
+
+    Examples
+    --------
+    >>> check_variation(Target(np.array([3.5, 3.5]), ()), "ward.csv, column 'y'")
+    Traceback (most recent call last):
+    clients.data.table.DataError: ward.csv, column 'y': every row has the amount 3.5; there is nothing to learn: name
+    another target
+    """
+    first = target.y[0]
+    if (target.y == first).all():
+        value = f"the class {target.classes[0]!r}" if target.classes else f"the amount {first:.15g}"
+        raise DataError(f"{where}: every row has {value}; there is nothing to learn: name another target", "bad-shape")
 
 
 def _amounts(table: Table, name: str, *, or_classes: bool) -> Float64[np.ndarray, "n"]:
@@ -194,7 +216,7 @@ def class_names(table: Table, name: str, rows: Int64[np.ndarray, "n"]) -> list[s
 
 def _label(cell: object) -> str | None:
     if cell is None or isinstance(cell, str):
-        return cell and cell.strip()
+        return cell and unicodedata.normalize("NFC", cell.strip())
     if isinstance(cell, bool):
         return str(cell).lower()
     return None if cell != cell else f"{cell:.15g}"
@@ -215,7 +237,8 @@ def target_lines(table: Table, config: Mapping[str, object], tasks: Collection[s
         return [f"outcome {name}"]
     counts = Counter(class_labels(table, name).tolist())
     rows = [f"{label} ({counts[label]})" for label in sort_classes(counts)]
-    lines = [f"outcome {name}: {len(rows)} classes, with their rows: {', '.join(rows)}"]
+    number = f"{len(rows)} class{'es' * (len(rows) > 1)}"
+    lines = [f"outcome {name}: {number}, with their rows: {', '.join(rows)}"]
     if setting(config, "task") in ("", "auto") and table.column(name).dtype.kind in "iuf":
         lines.append("whole numbers: are they amounts? Then every site, and the run, must have task=regression")
     return lines
@@ -244,7 +267,7 @@ def numbers_as_classes(tables: Tables, config: Mapping[str, object], tasks: Coll
 
 
 def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collection[str]) -> None:
-    """Refuse targets that mix amounts and classes, have a single class, or are all unreadable.
+    """Refuse targets that mix amounts and classes, have a single class or amount, or are all unreadable.
 
     Few whole numbers at each site are too many for classes if they are other ones at the next, as amounts are.
 
@@ -263,19 +286,27 @@ def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collectio
     clients.data.table.DataError: the target 'y' holds classes at a and amounts at b; set
     task=regression or task=classification
     """
-    lists, errors = {}, {}
+    targets, errors = {}, {}
     for name, table in tables.items():
         try:
-            lists[name] = read_target(table, config, tasks).classes
+            targets[name] = read_target(table, config, tasks)
         except DataError as error:
             errors[name] = error
-    if not lists:
+    if not targets:
         raise one_error(errors, {name: tables[name].source for name in errors})
     name = setting(config, "target")
     try:
-        classes = agree_on_classes(lists, name)
+        classes = agree_on_classes({site: target.classes for site, target in targets.items()}, name)
     except ClassListError as error:
         raise DataError(str(error), "bad-shape") from error
+    if not classes:
+        if setting(config, "class-weight") not in ("", "none"):
+            raise DataError(
+                f"class-weight is for classes, and {name!r} is an amount: leave it out, or set task=classification",
+                "bad-configuration",
+            )
+        every = np.concatenate([target.y for target in targets.values()])
+        check_variation(Target(every, ()), f"the target {name!r} at all sites")
     whole = all(re.fullmatch(r"-?\d+", label) for label in classes)
     if whole and len(classes) > MOST_WHOLE_NUMBERS and setting(config, "task") in ("", "auto"):
         raise DataError(

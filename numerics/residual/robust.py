@@ -16,8 +16,19 @@ _HARMFUL = 0.3
 _STANDARD_ERRORS = 4.0
 """Standard errors of the mean difference that chance reaches at no agent in any iteration."""
 
+_OF_A_PAIR, _OF_ONE_IN_IT = 6.0, 2.0
+"""Standard errors that two agents together must exceed, and each without the other. Chance reaches 4.2 at one of the
+many pairs in 240 honest runs."""
 
-def raises_error(with_it: Float64[np.ndarray, "m"], without: Float64[np.ndarray, "m"]) -> bool:
+_FEWEST_FOR_PAIRS = 5
+"""Fewest agents of which two are a minority."""
+
+
+def raises_error(
+    with_it: Float64[np.ndarray, "m"],
+    without: Float64[np.ndarray, "m"],
+    standard_errors: float = _STANDARD_ERRORS,
+) -> bool:
     """Return whether something raises the mean squared error, by more than 30 % and more than chance.
 
     A run asks this of every agent in every iteration. So 5 % and two standard errors left honest agents out by chance,
@@ -27,6 +38,8 @@ def raises_error(with_it: Float64[np.ndarray, "m"], without: Float64[np.ndarray,
     ----------
     with_it, without : ndarray
         ``(m,)`` residuals of the same validation rows.
+    standard_errors : float
+        Standard errors of the mean difference that chance may reach.
 
     Examples
     --------
@@ -38,13 +51,16 @@ def raises_error(with_it: Float64[np.ndarray, "m"], without: Float64[np.ndarray,
         return False
     differences = with_it**2 - without**2
     mean, scatter = float(differences.mean()), float(differences.std(ddof=1)) / np.sqrt(len(differences))
-    return bool(mean > max(_HARMFUL * float(without @ without) / len(without), _STANDARD_ERRORS * scatter))
+    return bool(mean > max(_HARMFUL * float(without @ without) / len(without), standard_errors * scatter))
 
 
 def harmful_agents(
     residual_without: Callable[[Collection[int]], Float64[np.ndarray, "m"]], present: Collection[int]
 ) -> frozenset[int]:
     """Return the agents that raise the error, by backward elimination; never all of them.
+
+    Where no agent alone does, two may hide each other: without either one the other still errs. Of five agents or more
+    such a pair is left out, if each raises the error without the other, too.
 
     Parameters
     ----------
@@ -61,10 +77,30 @@ def harmful_agents(
     """
     left_out: frozenset[int] = frozenset()
     while len(rest := sorted(set(present) - left_out)) > 1:
-        residual = residual_without(left_out)
-        candidates = {j: residual_without(left_out | {j}) for j in rest}
-        best = min(candidates, key=lambda j: float(candidates[j] @ candidates[j]))
-        if not raises_error(residual, candidates[best]):
+        residual, first = residual_without(left_out), _best_left_out(residual_without, left_out, rest)
+        if raises_error(residual, residual_without(left_out | {first})):
+            left_out |= {first}
+            continue
+        if len(rest) < _FEWEST_FOR_PAIRS:
             break
-        left_out |= {best}
+        second = _best_left_out(residual_without, left_out | {first}, [j for j in rest if j != first])
+        pair = residual_without(left_out | {first, second})
+        each = (residual_without(left_out | {j}) for j in (first, second))
+        if not raises_error(residual, pair, _OF_A_PAIR) or not all(raises_error(r, pair, _OF_ONE_IN_IT) for r in each):
+            break
+        left_out |= {first, second}
     return left_out
+
+
+def _best_left_out(
+    residual_without: Callable[[Collection[int]], Float64[np.ndarray, "m"]],
+    left_out: frozenset[int],
+    rest: Collection[int],
+) -> int:
+    """Return the agent without which the error is lowest."""
+
+    def error(j: int) -> float:
+        residual = residual_without(left_out | {j})
+        return float(residual @ residual)
+
+    return min(rest, key=error)

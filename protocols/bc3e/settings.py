@@ -55,7 +55,7 @@ class Settings(ProtocolSettings, prefix="bc3e"):
     )
     draws: int = setting(
         0,
-        "with confusion matrices: number of cluster labels that an instance's class counts as much as",
+        "with confusion matrices: cluster labels that an instance's class counts as much as",
         between(0, 100),
         words="1 to 3, the fewer the more clusterings tell of what classifiers leave open; 1 without clusterings",
     )

@@ -54,8 +54,7 @@ class Settings(ProtocolSettings, prefix="gp"):
 
     kernel: str = setting(
         AUTO,
-        "covariance function: se, matern12, matern32, matern52, or sums and products of GPyTorch's; auto: se, matern52"
-        " or matern32, by the likelihood of the sites' rows",
+        "covariance function; auto: se, matern52 or matern32, by likelihood",
         ValueRange(
             f"auto, or names of kernels ({', '.join(NAMES)}) joined by + and *",
             lambda text: text == AUTO or is_kernel(text),
@@ -118,15 +117,13 @@ class Settings(ProtocolSettings, prefix="gp"):
         words="as many as an expert has",
     )
     outliers: Literal["auto", "keep"] = setting(
-        "auto", "rows with an outlying output: left out where rows left out are then predicted better (auto), or kept"
+        "auto", "rows with an outlying output: left out where rows are then predicted better (auto), or kept (keep)"
     )
     robust: bool = setting(False, "always leave out rows with an outlier, and sites that the others contradict")
     alone: bool = setting(
-        True, "compare with each site alone where outputs at the query points are known; sites then get these outputs"
+        True, "compare with each site alone where outputs at query points are known; sites then get these"
     )
-    suggest: bool = setting(
-        False, "say at which query point a measurement would tell most about all of them (suggestions.csv)"
-    )
+    suggest: bool = setting(False, "at which query point a measurement would tell most (suggestions.csv)")
     queries: str = setting(
         "",
         "the center's file of query points",

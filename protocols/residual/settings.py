@@ -120,9 +120,7 @@ class Settings(ProtocolSettings, prefix="residual"):
     robust: bool = setting(
         False, "leave out, by name, agents that raise the error on validation rows; there is no refit then"
     )
-    baselines: bool = setting(
-        True, "own data: each site also predicts the test rows by its own columns alone, to compare with; not in a ring"
-    )
+    baselines: bool = setting(True, "own data: compare with each site's own columns alone; not in a ring")
     align: Literal["", "id", "row-order"] = setting(
         "", "match entities by name (id), or by row (row-order)", words="by name where there are names"
     )
@@ -218,7 +216,7 @@ class Consents(settings.Settings):
     min_leaf: int = setting(1, "fewest rows in a leaf of a tree; the larger of this and the run's applies", at_least(1))
     allow_bins: bool = setting(
         False,
-        "send each row's rank in each of its columns, to 1/64 at best, if the run has residual.algorithm=bins",
+        "send each row's rank in each column, to 1/64 at best, if residual.algorithm=bins",
     )
     bins_epsilon: float = setting(
         0.0,

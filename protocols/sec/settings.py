@@ -22,8 +22,8 @@ class Settings(ProtocolSettings, prefix="sec"):
     candidates: str = setting("rf lr", "methods that a learner chooses among, e.g. 'lr rf(max_depth=3)'", unset="")
     selection: Literal["k-fold", "half-half"] = setting(
         "k-fold",
-        "how a learner chooses its method: by five-fold cross-validation (k-fold), or by its error on one half of its"
-        " rows after a fit to the other (half-half)",
+        "how a learner chooses its method: by five folds (k-fold), or on one half of its rows after a fit to the other"
+        " (half-half)",
         unset="",
     )
     standardize: Literal["learner", "model", "none"] = setting(
@@ -34,8 +34,8 @@ class Settings(ProtocolSettings, prefix="sec"):
     min_leaf: int = setting(5, "fewest rows in a leaf of a tree that leaves the site", at_least(1), unset=0)
     reference: Literal["left-out", "fitted", "cv"] = setting(
         "left-out",
-        "error of a learner's own model: on rows left out of its fit (left-out), on the rows of its fit (fitted), or by"
-        " cross-validation as in sec.selection (cv)",
+        "error of a learner's own model: on rows left out of its fit (left-out), on those of its fit (fitted), or by"
+        " sec.selection (cv)",
         unset="",
     )
     scale: Literal["mean", "median"] = setting(
@@ -59,8 +59,8 @@ class Settings(ProtocolSettings, prefix="sec"):
     )
     combine: Literal["average", "pooled-linear", "pooled-rows"] = setting(
         "average",
-        "prediction of a cluster: weighted mean of its models (average), its pooled linear regression (pooled-linear),"
-        " or one model of the rows of those sites that allow-pooling (pooled-rows)",
+        "prediction of a cluster: mean of its models (average), its linear regression (pooled-linear), or one model of"
+        " the rows of sites that allow-pooling (pooled-rows)",
         unset="",
     )
     weights: Literal["precision", "rows"] = setting(
@@ -79,8 +79,7 @@ class Settings(ProtocolSettings, prefix="sec"):
     join: str = setting("", "results directory of an earlier run whose clusters this run's sites join", path=True)
     holdout: float = setting(
         0.2,
-        "own data: share of a site's rows on which predictions are compared; its model is of all rows, and judged on"
-        " these by fits without them",
+        "own data: share of a site's rows on which predictions are compared",
         between(0, 0.9),
     )
     allow_row_models: bool = setting(

@@ -146,6 +146,10 @@ class SEC(FusionStrategy):
         except ClassListError as error:
             raise FusionError(str(error)) from None
         _check_learners(learners, settings.newcomer_patterns)
+        if not learners.classes and self.class_weight != "none":
+            raise FusionError(
+                f"class-weight is for classes, and {self.target or 'the target'} is an amount: leave it out"
+            )
         if learners.classes and settings.combine != "average":
             raise FusionError(
                 f"sec.combine={settings.combine} is for amounts, and {self.target or 'the target'} has classes; set"

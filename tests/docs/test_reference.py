@@ -12,7 +12,7 @@ PAGES = [page for page in pages() if page.endswith("-reference.md")]
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_tables_are_those_of_the_declarations(page: str) -> None:
+def test_lists_are_those_of_the_declarations(page: str) -> None:
     text = read(page)
     assert text.count("written by make keys -->") == 2
     assert text == write(text), f"{page}: run make keys"

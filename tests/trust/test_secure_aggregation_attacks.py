@@ -14,17 +14,21 @@ import pytest
 from flwr.app import RecordDict
 from flwr.common.secure_aggregation.crypto.shamir import combine_shares
 
+import clients.dispatch
+from clients.dispatch import handler_of
 from clients.keys import PrivateKeys, turns_in
-from protocols.gp.payloads import Train
+from clients.site import Site
+from protocols.gp.payloads import Slope, Train
 from protocols.secure_aggregation import masking
 from protocols.secure_aggregation.masking import MaskError
 from protocols.secure_aggregation.payloads import Deal, Hide, Join, MaskedAnswer, SecretShares, Shares, Show
 from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.message import Ask
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload
 from strategies.errors import FusionError
 from strategies.secure_aggregation import Masking
-from tests.support.secure_aggregation_sites import ZERO, MaskingSite, converse, inner, masking_sites
+from tests.support.secure_aggregation_sites import ZERO, MaskingSite, converse, inner, masking_sites, slope
 
 NAMES = tuple("abcdefg")
 VICTIM, OTHERS = NAMES[0], NAMES[1:]
@@ -208,6 +212,62 @@ def test_two_asks_at_the_same_time_are_not_answered_from_the_same_secrets(
     assert center.refused("b", center.deal(2)) is Fault.NO_MASK_KEYS
     center.channels["b"] = center.answer("b", Join("t")).channel  # new keys are of use to no one who had the old
     assert isinstance(center.answer("b", center.deal(2)), Shares)
+
+
+@pytest.mark.parametrize("directory", [True, False], ids=["own directory", "none"])
+def test_a_checkpoint_of_the_context_gives_no_second_answer_under_one_mask(
+    world: dict[str, MaskingSite], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, directory: bool
+) -> None:
+    """The difference of two masked answers of a site would be that of the plain ones."""
+    monkeypatch.setitem(
+        clients.dispatch._HANDLERS, Train, lambda ask, site: Slope(float(ask.weights.sum()), ZERO.gradient)
+    )
+    if directory:
+        world[VICTIM].config["site-output-dir"] = str(tmp_path / "own")
+        world[VICTIM].restart()
+    center = Center(world)
+    shares = {site: center.answer(site, center.deal(1)) for site in NAMES}
+    before, ask = pickle.dumps(world[VICTIM].context), center.hide(VICTIM, 1, shares)
+    other = replace(ask, ask=array(pack(inner(9))))
+    center.answer(VICTIM, ask)
+    assert center.refused(VICTIM, other) is Fault.SHOWN_OTHERWISE
+    world[VICTIM].context = pickle.loads(before)
+    for repeated in (ask, other):
+        assert center.refused(VICTIM, repeated) is Fault.NO_MASK_KEYS
+
+
+@pytest.mark.parametrize("where", ["session", "lane", "name", "run"])
+def test_shares_of_another_run_or_name_are_of_no_use(
+    world: dict[str, MaskingSite], center: Center, dealt: dict[str, Shares], where: str
+) -> None:
+    """The center sends, in place of a peer's shares, those that the peer sealed for the same site elsewhere."""
+    session, lane, name = ("z" if where == "session" else "s"), ("1" if where == "lane" else "0"), "t"
+    name = "u" if where == "name" else name
+    if where == "run":
+        world[VICTIM].context.run_id = 8
+
+    def answer(ask: Payload) -> Payload:
+        site = Site.open(VICTIM, world[VICTIM].context, Ask(session, 1, 0, ())).in_lane(lane)
+        return handler_of(type(ask))(ask, site)
+
+    with pytest.raises(SiteFault) as first:
+        answer(replace(center.hide(VICTIM, 1, dealt), total=name))
+    assert first.value.fault is (Fault.BROKEN_SEAL if where == "session" else Fault.NO_MASK_KEYS)
+    joined: Any = answer(Join(name))
+    channels = np.stack([joined.channel, *(center.channels[site] for site in OTHERS)])
+    own: Any = answer(Deal(name, 1, NAMES, channels))
+    with pytest.raises(SiteFault) as second:
+        answer(replace(center.hide(VICTIM, 1, dealt | {VICTIM: own}), total=name))
+    assert second.value.fault is Fault.BROKEN_SEAL
+
+
+def test_two_sums_that_differ_by_a_site_tell_its_answer(world: dict[str, MaskingSite]) -> None:
+    """So they do where the site has left (docs/secure-aggregation.md): no other site can tell why it is missing."""
+    whole, rest = (
+        converse(Masking(name).total(dict.fromkeys(who, inner()), ZERO), world).result.sum
+        for name, who in (("t", NAMES), ("u", OTHERS))
+    )
+    assert whole.loss - rest.loss == pytest.approx(slope(VICTIM).loss)
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners")

@@ -67,6 +67,7 @@ def test_amounts_are_equal_to_the_bit_whatever_the_tasks() -> None:
         ([1.0, 0.0, 1.0, 1.0], ("0", "1"), [1, 0, 1, 1]),
         ([10, 9, 10, 9], ("9", "10"), [1, 0, 1, 0]),
         ([" b ", "a", "b", "a"], ("a", "b"), [1, 0, 1, 0]),
+        (["re\u0301el", "r\u00e9el", "a", "a"], ("a", "r\u00e9el"), [1, 1, 0, 0]),
     ],
 )
 def test_classes_have_one_form_whatever_the_column(values: list[Any], classes: tuple[str, ...], y: list[int]) -> None:
@@ -104,6 +105,10 @@ def test_classes_have_one_form_whatever_the_column(values: list[Any], classes: t
             ["1.5", "2.5", "high", "3.5"], "auto",
             "ward.csv, row 3, column 'y': 'high' is text where a number belongs; if the column holds classes, set"
             " task=classification",
+        ),
+        (
+            [None, None], "auto",
+            "ward.csv, column 'y': is empty in each row; name another target, or leave the site out",
         ),
     ],
 )  # fmt: skip
@@ -144,6 +149,39 @@ def test_a_class_in_upper_and_lower_case_is_refused_unless_a_site_tells_them_apa
     with pytest.raises(ClassListError, match=message):
         agree_on_classes({"a": ("no", "yes"), "b": ("Yes", "no")}, "y")
     assert agree_on_classes({"a": ("A", "a"), "b": ("a", "b")}, "y") == ("A", "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("0 1", "no yes"), ("1 2 3", "high low middle"), ("false true", "no yes"), ("n y", "no yes"), ("F T", "no yes"),
+        ("01 02", "1 2"), ("new\u00a0york rome", "new_york rome"),
+    ],
+)  # fmt: skip
+def test_other_names_of_the_same_classes_are_refused(one: str, other: str) -> None:
+    lists = {name: tuple(each.replace("_", " ") for each in own.split(" ")) for name, own in (("a", one), ("b", other))}
+    with pytest.raises(
+        ClassListError, match=r"^the target 'y' has .* at [ab] and .* at [ab], which would .*: write them alike$"
+    ):
+        agree_on_classes(lists, "y")
+
+
+@pytest.mark.parametrize(
+    "lists", [("0 1", "2 3"), ("1 2", "none"), ("1 2", "none 3a"), ("no yes", "maybe no yes"), ("1 01", "1 2")]
+)
+def test_other_classes_are_no_other_names(lists: tuple[str, str]) -> None:
+    own = {str(place): tuple(each.split()) for place, each in enumerate(lists)}
+    assert len(agree_on_classes(own, "y")) == len({*own["0"], *own["1"]})
+
+
+def test_amounts_that_are_all_the_same_are_refused_and_weights_of_amounts() -> None:
+    amounts = {"a.csv": table([7.5] * 3, "a.csv"), "b.csv": table([7.5] * 2, "b.csv")}
+    with pytest.raises(DataError, match=r"^the target 'y' at all sites: every row has the amount 7\.5; there is"):
+        check_targets(amounts, config(), TASKS)
+    amounts["b.csv"] = table([7.5, 8.5], "b.csv")
+    check_targets(amounts, config(), TASKS)
+    with pytest.raises(DataError, match=r"^class-weight is for classes, and 'y' is an amount: leave it out"):
+        check_targets(amounts, {**config(), "class-weight": "balanced"}, TASKS)
 
 
 def test_check_says_how_to_decide() -> None:

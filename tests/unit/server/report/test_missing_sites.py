@@ -40,7 +40,7 @@ def test_a_reason_that_says_what_to_do_stands_alone() -> None:
 
 def test_the_page_on_faults_has_the_same_failures() -> None:
     """What docs/faults.md lists under "What to do" has a remedy on the page of a run, too."""
-    rows = re.findall(r"^\| (`[^|]*`) \|", read("docs/faults.md").partition("## What to do")[2], re.M)
+    rows = re.findall(r"^- (`.*?`):", read("docs/faults.md").partition("## What to do")[2], re.M | re.S)
     failures = [each for row in rows for each in re.findall(r"`([^`]+)`", row)]
     known = [each for each in failures if remedy([f"round 1: {each}"])]
     assert {"no answer within ...", "its node is not connected", "calls itself ... now"} <= set(known)
