@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from clients.digest import digest_of
+from clients.sec.model_store import senders_of
 from clients.site import Site
 from numerics.sec.losses import places_are_sound, right_probabilities
 from numerics.sec.mixture import combine, mix
@@ -117,9 +118,16 @@ def check_class_list(ask: Exchange, rows: RegressionRows) -> None:
         raise SiteFault(Fault.MALFORMED_ASK, "the class list does not fit the models or this site's classes")
 
 
+_LEAST_OTHERS = 0.1
+"""Least share of other sites' models in a mixture that gets a power. The own model alone has none, and a mixture with
+next to no others must not be better than it for another reason than these."""
+
+
 def own_power(site: Site, weights: Float64[np.ndarray, "models"]) -> Float64[np.ndarray, ""]:
     """Return the best power of a mixture's probabilities, by rows that its models have not seen."""
-    learned = site.memory["learned"]
+    names, learned = np.array([*senders_of(site), site.name]), site.memory["learned"]
+    if weights[names != site.name].sum() < _LEAST_OTHERS:
+        return np.array(1.0)
     mixed = mix(weights[np.newaxis], learned.reshape(len(learned), -1))[0].reshape(learned.shape[1:])
     return np.array(best_power(mixed, site.memory["learned_places"]))
 

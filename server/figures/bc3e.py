@@ -164,8 +164,12 @@ def _coverage(report: Report, coverage: Float64[np.ndarray, "levels 3"]) -> Figu
 
 def _draw_coverage(axes: Axes, coverage: Float64[np.ndarray, "levels 3"]) -> None:
     axes.plot(100 * coverage[:, 1], 100 * coverage[:, 2], color=BLUE, marker="o", markersize=4, linewidth=1.2)
+    levels: dict[tuple[float, float], list[float]] = {}  # those at the same point stand beside it once
     for level, share, right in coverage.tolist():
-        axes.annotate(f"{level:g}", (100 * share, 100 * right), (0, 5), textcoords="offset points", fontsize=8)
+        levels.setdefault((100 * share, 100 * right), []).append(level)
+    for point, of_point in levels.items():
+        words = f"{of_point[0]:g}" if len(of_point) == 1 else f"{min(of_point):g} to {max(of_point):g}"
+        axes.annotate(words, point, (0, 5), textcoords="offset points", fontsize=8)
     axes.set_xlabel("instances that get a class (% of the counted)")
     axes.set_ylabel("of these right (%)")
 

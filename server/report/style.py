@@ -86,7 +86,8 @@ details { margin: 0 0 1rem; } summary { cursor: pointer; color: var(--mark); pad
 @media (max-width: 40rem) { .wide { min-width: 9rem; } .fields { min-width: 20rem; } .answer { font-size: 1.1rem; }
   td.s { white-space: normal; }
   th, td { padding-right: .7rem; min-width: 2.5rem; } }
-@media screen and (prefers-color-scheme: dark) { img { filter: brightness(.88); } }
+@media screen and (prefers-color-scheme: dark) { img { border-color: #d5d9de; filter: invert(.9) hue-rotate(180deg); }
+  img.shades { filter: brightness(.88); } }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .75rem; font-size: .9rem;
   color: var(--dim); }
 @media (min-width: 72rem) {

@@ -1,4 +1,4 @@
-"""Where a learner's own weights start from, and where they stay if nothing else is known."""
+"""Where a learner's own weights start from, and where they and the own power stay if nothing else is known."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from clients.sec.classes import own_power
 from clients.sec.handlers import _personal_weights
 from numerics.sec.personal_weights import residual_factor
 
@@ -40,3 +41,11 @@ def test_the_rows_move_the_weights_away_from_the_cluster() -> None:
     starts = [found("a\nb", {"a": 1.0}, factor=factor), found("a\nb", {"b": 1.0}, factor=factor)]
     assert 0 < starts[1][0] < starts[0][0] < 1
     assert [weights[2] for weights in starts] == [0, 0]
+
+
+@pytest.mark.parametrize(("weights", "has_power"), [([0.95, 0.0, 0.05], False), ([0.0, 0.2, 0.8], True)])
+def test_only_a_mixture_with_others_models_has_a_power(weights: list[float], has_power: bool) -> None:
+    senders, learned = np.frombuffer(b"b\na", np.uint8), np.full((3, 50, 2), [0.8, 0.2])
+    memory = {"senders": senders, "learned": learned, "learned_places": np.zeros(50, np.int64)}
+    site = SimpleNamespace(name="b", memory=memory)
+    assert (own_power(site, np.array(weights)) > 1) == has_power  # type: ignore[arg-type]
