@@ -15,7 +15,7 @@ from clients.data.entities import entity_names
 from clients.data.persons import persons_of
 from clients.data.preparation import complete_rows
 from clients.data.table import DataError, Table, quote, setting
-from clients.data.target import Target, check_variation, class_names, read_target
+from clients.data.target import Target, class_names, read_target
 from clients.data.testset import center_source, center_table
 from numerics.shared.classes import places_of
 from protocols.classes import ClassListError, agree_on_classes
@@ -91,8 +91,6 @@ def center_outcomes(
             classes = agree_on_classes({part.table.source: part.classes for part in parts}, setting(config, "target"))
         except ClassListError as error:
             raise DataError(str(error), "bad-shape") from error
-        where = f"{parts[0].table.source}, column {setting(config, 'target')!r}"
-        check_variation(Target(parts[0].y, parts[0].classes), where)
     if len(parts) == 2:
         _check_apart(*parts)
     return CenterOutcomes(

@@ -90,22 +90,6 @@ def read_target(table: Table, config: Mapping[str, object], tasks: Collection[st
     return Target(places_of(labels.tolist(), classes).astype(np.float64), classes)
 
 
-def check_variation(target: Target, where: str) -> None:
-    """Refuse a target that is the same in each row.
-
-    Examples
-    --------
-    >>> check_variation(Target(np.array([3.5, 3.5]), ()), "ward.csv, column 'y'")
-    Traceback (most recent call last):
-    clients.data.table.DataError: ward.csv, column 'y': every row has the amount 3.5; there is nothing to learn: name
-    another target
-    """
-    first = target.y[0]
-    if (target.y == first).all():
-        value = f"the class {target.classes[0]!r}" if target.classes else f"the amount {first:.15g}"
-        raise DataError(f"{where}: every row has {value}; there is nothing to learn: name another target", "bad-shape")
-
-
 def _amounts(table: Table, name: str, *, or_classes: bool) -> Float64[np.ndarray, "n"]:
     try:
         return numeric(table, name, allow_missing=False)
@@ -267,7 +251,7 @@ def numbers_as_classes(tables: Tables, config: Mapping[str, object], tasks: Coll
 
 
 def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collection[str]) -> None:
-    """Refuse targets that mix amounts and classes, have a single class or amount, or are all unreadable.
+    """Refuse targets that mix amounts and classes, have a single class, or are all unreadable.
 
     Few whole numbers at each site are too many for classes if they are other ones at the next, as amounts are.
 
@@ -299,14 +283,11 @@ def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collectio
         classes = agree_on_classes({site: target.classes for site, target in targets.items()}, name)
     except ClassListError as error:
         raise DataError(str(error), "bad-shape") from error
-    if not classes:
-        if setting(config, "class-weight") not in ("", "none"):
-            raise DataError(
-                f"class-weight is for classes, and {name!r} is an amount: leave it out, or set task=classification",
-                "bad-configuration",
-            )
-        every = np.concatenate([target.y for target in targets.values()])
-        check_variation(Target(every, ()), f"the target {name!r} at all sites")
+    if not classes and setting(config, "class-weight") not in ("", "none"):
+        raise DataError(
+            f"class-weight is for classes, and {name!r} is an amount: leave it out, or set task=classification",
+            "bad-configuration",
+        )
     whole = all(re.fullmatch(r"-?\d+", label) for label in classes)
     if whole and len(classes) > MOST_WHOLE_NUMBERS and setting(config, "task") in ("", "auto"):
         raise DataError(

@@ -283,7 +283,7 @@ def calibrate(ask: Calibrate, site: Site) -> Residuals:
     if site.has_private_rows and not are_predicted(outputs, np.concatenate([each.errors for each in left_out])):
         # Such residuals are the outputs, by their distance from an origin of the center's choice.
         sizes = ValueGroups.of(sizes[:, np.newaxis], fewest_told(site)).apply(sizes[:, np.newaxis])[:, 0]
-    return Residuals(histogram(sizes))
+    return Residuals(histogram(sizes, sum(len(rows.y) for rows in experts)))
 
 
 @answers(Sharpen)

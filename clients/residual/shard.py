@@ -31,7 +31,7 @@ from clients.data.persons import persons_of
 from clients.data.simulated_sites import ALL_SITES, simulated_sites
 from clients.data.source import is_simulated, partition_of
 from clients.data.table import GLOB, NUMBER, UNKNOWN
-from clients.data.target import Target, check_variation, read_target
+from clients.data.target import Target, read_target
 from clients.data.testset import center_source
 from common.data_places import shown_place
 from common.grouping import list_names
@@ -295,7 +295,12 @@ def _outcome(table: Table, config: Mapping[str, object]) -> Target | None:
         return None
     if target in table.columns:
         outcome = read_target(table, config, Settings.tasks)
-        check_variation(outcome, f"{table.source}, column {target!r}")
+        if len(outcome.classes) == 1:
+            raise DataError(
+                f"{table.source}, column {target!r}: every row has the class {outcome.classes[0]!r}; there is nothing"
+                " to learn: name another target",
+                "bad-shape",
+            )
         return outcome
     if is_simulated(config):  # all files share the target
         return None

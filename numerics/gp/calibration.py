@@ -3,7 +3,7 @@
 Each expert predicts each of its rows from its other rows, in closed form. The residuals, divided by the model's
 deviations, would be standard normal if the model were right. Real errors have heavier tails: the model's inner
 intervals are too wide and its outer ones too narrow. The quantiles of the residuals' sizes, over the rows of all sites,
-correct both.
+correct both. An expert of very many rows predicts a sample of them, whose counts stand for all of its rows.
 
 The hyperparameters were fitted to all rows, which makes residuals a little too small. By Akaike's criterion (1974), p
 parameters raise the log likelihood of n rows by p over that of new ones. If all of that were due to scale, the variance
@@ -32,16 +32,26 @@ _PRIOR_ROWS = 20.0
 """Weight of the normal distribution, in rows; it matters where residuals are few."""
 
 
-def histogram(residuals: Float64[np.ndarray, "n"]) -> Int64[np.ndarray, "50"]:
+def histogram(residuals: Float64[np.ndarray, "n"], rows: int | None = None) -> Int64[np.ndarray, "50"]:
     """Count the sizes of residuals by the bins of `EDGES`.
+
+    Parameters
+    ----------
+    residuals : ndarray
+        ``(n,)`` standardized residuals.
+    rows : int, optional
+        Number of rows that the residuals stand for, by default n; the counts are scaled up to it.
 
     Examples
     --------
-    >>> counts = histogram(np.array([0.01, -1e9]))
+    >>> counts = histogram(np.array([0.01, -1e9]), rows=7)
     >>> counts.shape, int(counts[0]), int(counts[-1])
-    ((50,), 1, 1)
+    ((50,), 4, 3)
     """
-    return np.histogram(np.abs(residuals), EDGES)[0].astype(np.int64)
+    # Whole numbers with the right sum: differences of rounded sums.
+    reached = np.cumsum(np.histogram(np.abs(residuals), EDGES)[0])
+    scale = 1.0 if rows is None else rows / len(residuals)
+    return np.diff(np.rint(reached * scale).astype(np.int64), prepend=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -231,7 +231,7 @@ class Residuals(Payload, summed=True):
     ----------
     counts : ndarray
         Number of standardized leave-one-out residuals by size (numerics/gp/calibration.py), summed over the site's
-        experts.
+        experts; where a sample of the rows has residuals, scaled up to all rows.
     """
 
     counts: Int64[np.ndarray, "50"]

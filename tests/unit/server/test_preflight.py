@@ -300,10 +300,10 @@ def test_whole_numbers_that_are_taken_for_classes_are_said_before_the_run(tmp_pa
 
 
 def test_classes_that_no_two_sites_share_are_a_caution_of_the_verdict(tmp_path: Path) -> None:
-    words, digits = frame(ill=["no", "yes"] * (N // 2)), frame(ill=[0, 1] * (N // 2))
+    words, others = frame(ill=["no", "yes"] * (N // 2)), frame(ill=["ja", "nein"] * (N // 2))
     settings = {"protocol": "sec", "target": "ill", "features": "age iron"}
-    [line] = preflight({**settings, "data": written(tmp_path / "other", a=words, b=digits)}).cautions
-    assert line.startswith("'ill': 'no' and 'yes' at a, '0' and '1' at b, and no value at both: write them alike")
+    [line] = preflight({**settings, "data": written(tmp_path / "other", a=words, b=others)}).cautions
+    assert line.startswith("'ill': 'no' and 'yes' at a, 'ja' and 'nein' at b, and no value at both: write them alike")
     assert not preflight({**settings, "data": written(tmp_path / "same", a=words, b=words)}).cautions
 
 

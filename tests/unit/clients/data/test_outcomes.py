@@ -120,11 +120,6 @@ def test_test_rows_alone_are_refused_unless_a_kept_model_predicts_them(tmp_path:
         ("customer,y\np1,1\np2,\n", ", line 3, column 'y': is empty; fill it, or set missing=impute", "missing-value"),
         ("customer,y\np1,1\np2,low\n", ", line 3, column 'y': 'low' is text where a number belongs", "not-numeric"),
         ("customer,y\np1,inf\np2,1\n", ", line 2, column 'y': is infinite", "not-finite"),
-        (
-            "customer,y\np1,3\np2,3\n",
-            ", column 'y': every row has the amount 3; there is nothing to learn",
-            "bad-shape",
-        ),
         ("customer,y\np1,1\np1,2\n", ", line 3, column 'customer': 'p1' is the name of line 2", "duplicate-entity"),
         ("customer,y\np1,1\n,2\n", ", line 3, column 'customer': is empty; every row needs a name", "missing-value"),
         ("customer,y\np1,1\n", ": has one row; ", "too-few-rows"),

@@ -31,6 +31,13 @@ def test_every_residual_has_a_bin() -> None:
     assert (counts[0], counts[1], counts[-2], counts[-1]) == (1, 1, 1, 2)
 
 
+def test_a_sample_stands_for_all_rows() -> None:
+    sample = np.random.default_rng(0).standard_t(3, size=500)
+    counts = histogram(sample, rows=8779)
+    assert counts.sum() == 8779
+    np.testing.assert_allclose(counts, histogram(sample) * 8779 / 500, atol=1)
+
+
 @pytest.mark.parametrize("law", [norm(scale=0.7), t(3), norm(scale=2)])
 def test_the_reach_is_the_quantile(law: t) -> None:
     calibration = Calibration(histogram(law.rvs(size=200_000, random_state=1)))
