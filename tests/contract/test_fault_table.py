@@ -377,8 +377,8 @@ def test_the_page_says_what_happens(benches: dict[str, Bench]) -> None:
 @pytest.mark.parametrize("protocol", few(list(WORLDS), 2))
 def test_the_page_says_what_to_do_about_every_message(benches: dict[str, Bench], protocol: str) -> None:
     told = PAGE.read_text(encoding="utf-8").partition(_END)[2]
-    cells = " ".join(re.findall(r"^\| (`.*?`) \|", told, re.MULTILINE))
-    patterns = [re.escape(each).replace(r"\.\.\.", ".*") for each in re.findall(r"`([^`]*)`", cells)]
+    messages = " ".join(re.findall(r"^- ((?:`[^`]*`(?:, )?)+):", told, re.MULTILINE))
+    patterns = [re.escape(each).replace(r"\.\.\.", ".*") for each in re.findall(r"`([^`]*)`", messages)]
     for trouble in TROUBLES:
         for line in said_of(benches[protocol], trouble):
             assert any(re.search(pattern, line) for pattern in patterns), line
