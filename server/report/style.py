@@ -113,6 +113,8 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .75re
   table.many { font-size: 6.5pt; overflow-wrap: anywhere; } .many td.n, .many .s { white-space: normal; }
   th, td { min-width: 0; padding-right: .5rem; } .wide, td.t { min-width: 0; }
   .tall thead th { position: static; }
+  dl.terms { display: grid; grid-template-columns: 9rem 1fr; gap: 0 1rem; max-width: none; font-size: 9pt; }
+  dl.terms dd { margin: 0 0 .3rem; break-before: avoid; }
   details::details-content { content-visibility: visible; block-size: auto; } summary { color: inherit; }
   tr, figure { break-inside: avoid; } h2, h3, .label, summary { break-after: avoid; }
   thead { display: table-header-group; } img { max-height: 12cm; border: 0; } a { color: inherit; }
