@@ -74,7 +74,7 @@ def _item(each: Setting) -> str:
 def _values(each: Setting, stated: str) -> str:
     """Return the values that a setting may have, as far as they are no numbers and its words do not name them."""
     values = each.range.removeprefix("empty (not set), or ").removeprefix("0 (not set), or ").removeprefix("one of ")
-    choices = [each for each in re.findall(r"'([^']*)'", values) if each]
+    choices = [choice for choice in re.findall(r"'([^']*)'", values) if choice]
     others = [choice for choice in choices if not re.search(rf"(?<![\w-]){re.escape(choice)}(?![\w-])", stated)]
     if choices:
         return f"; also {', '.join(others)}" if others else ""

@@ -270,17 +270,17 @@ def check_targets(tables: Tables, config: Mapping[str, object], tasks: Collectio
     clients.data.table.DataError: the target 'y' holds classes at a and amounts at b; set
     task=regression or task=classification
     """
-    targets, errors = {}, {}
+    lists, errors = {}, {}
     for name, table in tables.items():
         try:
-            targets[name] = read_target(table, config, tasks)
+            lists[name] = read_target(table, config, tasks).classes
         except DataError as error:
             errors[name] = error
-    if not targets:
+    if not lists:
         raise one_error(errors, {name: tables[name].source for name in errors})
     name = setting(config, "target")
     try:
-        classes = agree_on_classes({site: target.classes for site, target in targets.items()}, name)
+        classes = agree_on_classes(lists, name)
     except ClassListError as error:
         raise DataError(str(error), "bad-shape") from error
     if not classes and setting(config, "class-weight") not in ("", "none"):

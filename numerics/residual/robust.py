@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import cache
 
 import numpy as np
 from jaxtyping import Float64
@@ -55,7 +56,7 @@ def raises_error(
 
 
 def harmful_agents(
-    residual_without: Callable[[Collection[int]], Float64[np.ndarray, "m"]], present: Collection[int]
+    residual_without: Callable[[frozenset[int]], Float64[np.ndarray, "m"]], present: Collection[int]
 ) -> frozenset[int]:
     """Return the agents that raise the error, by backward elimination; never all of them.
 
@@ -76,6 +77,7 @@ def harmful_agents(
     frozenset({1})
     """
     left_out: frozenset[int] = frozenset()
+    residual_without = cache(residual_without)  # each combination solves for the weights anew
     while len(rest := sorted(set(present) - left_out)) > 1:
         residual, first = residual_without(left_out), _best_left_out(residual_without, left_out, rest)
         if raises_error(residual, residual_without(left_out | {first})):
@@ -93,7 +95,7 @@ def harmful_agents(
 
 
 def _best_left_out(
-    residual_without: Callable[[Collection[int]], Float64[np.ndarray, "m"]],
+    residual_without: Callable[[frozenset[int]], Float64[np.ndarray, "m"]],
     left_out: frozenset[int],
     rest: Collection[int],
 ) -> int:
