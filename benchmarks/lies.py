@@ -191,8 +191,8 @@ LIES: Mapping[str, tuple[Lie, ...]] = {
         Lie("one wrong cell", rows=_wrong_cell("x0")),
     ),
     "sec": (
-        Lie("n = 1e9", saying("sec.FittedModel", n=lambda _: 10**9)),
-        Lie("error = 0, n = 1e9", saying("sec.FittedModel", n=lambda _: 10**9, error=lambda _: 1e-12)),
+        Lie("n = 1e8", saying("sec.FittedModel", n=lambda _: 10**8)),
+        Lie("error = 0, n = 1e8", saying("sec.FittedModel", n=lambda _: 10**8, error=lambda _: 1e-12)),
         Lie("outcomes + 5", rows=_changed("y", lambda each: each + 5)),
         Lie("outcomes + 1", rows=_changed("y", lambda each: each + 1)),
         Lie("outcomes with the sign flipped", rows=_changed("y", _negative)),

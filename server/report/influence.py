@@ -87,7 +87,7 @@ def table_of(report: Report) -> tuple[list[str], list[list[str]]]:
     whole, what = known["with_all"], meaning(report.protocol, known["measure"])
     if whole is None:
         every = sorted(known["without"].items(), key=lambda each: -_size(each[1]))
-        return ["site", "change without it"], [[site, _text(value, share=True)] for site, value in every]
+        return ["site", "influence"], [[site, _text(value, share=True)] for site, value in every]
     share = bool(what and what.share)
     every = sorted(known["without"].items(), key=lambda each: -_size(each[1], whole))
     content = [

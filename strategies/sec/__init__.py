@@ -34,8 +34,10 @@ from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
+from strategies.influence import Influence
 from strategies.sec.checks import check_errors, check_losses, check_rows
 from strategies.sec.classes import CenterScores, score_on_test_rows
+from strategies.sec.influence import influence_on_predictions
 from strategies.sec.learner_clusters import LearnerClusters, cluster_learners
 from strategies.sec.learners import Learners, arrays_of, former_learners
 from strategies.sec.mixtures import Mixture, evaluate_on_test_rows, mix_models, partners_of
@@ -121,6 +123,7 @@ class SEC(FusionStrategy):
             errors,
             center,
             truth=np.array([truth.get(name, -1) for name in learners.names], np.int64),
+            senders=senders,
             usable=usable,
             retraining=retraining,
             kept_rows=kept_rows,
@@ -306,6 +309,10 @@ class SEC(FusionStrategy):
     def excluded(self, outcome: SECOutcome) -> Mapping[str, str]:
         """Return the learners that were left out, and why."""
         return outcome.learners.excluded
+
+    def influence(self, outcome: SECOutcome) -> Influence:
+        """Return the weight of each learner's model in the others' predictions."""
+        return influence_on_predictions(outcome.learners, outcome.clusters.labels, outcome.senders)
 
     def notes(self, outcome: SECOutcome) -> list[str]:
         """Return sentences on learners that were not compared, are alone, or predict worse with their cluster."""

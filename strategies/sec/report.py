@@ -50,6 +50,8 @@ class SECOutcome:
         Scores on the center's own test rows.
     truth : ndarray
         ``(L,)`` true clusters, -1 where unknown.
+    senders : Mapping[str, tuple of str]
+        By present learner, those whose models it got.
     usable : ndarray
         ``(L,)`` mask of the learners whose model predicted finite numbers on the rows of every site that tried it.
     retraining : Retraining
@@ -72,6 +74,7 @@ class SECOutcome:
     noise: dict[str, float]
     center: CenterScores
     truth: Int64[np.ndarray, "L"]
+    senders: Mapping[str, tuple[str, ...]]
     usable: Bool[np.ndarray, "L"]
     retraining: Retraining
     kept_rows: list[str]

@@ -27,6 +27,7 @@ def lie(protocol: str, name: str) -> Lie:
         ("bc3e", "10^5 clusters", "left out"),
         ("gp", "mean + 5", "note"),
         ("sec", "outcomes with the sign flipped", "a cluster of its own"),
+        ("sec", "n = 1e8", "influence"),
         ("coreset", "points + 5", "influence"),
         ("residual", "later rows x 1000", "refused"),
         ("residual", "no entity that others know", "left out"),

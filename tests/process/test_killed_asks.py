@@ -62,10 +62,21 @@ PHASES = [
     ("bc3e", "Survey"),
     ("bc3e", "EStep"),
     ("bc3e", "Conclude"),
+    ("sec", "Select"),
     ("sec", "Exchange"),
+    ("sec", "Predict"),
+    ("residual", "Enrol"),
+    ("residual", "Order"),
     ("residual", "Fit"),
+    ("residual", "Conclude"),
+    ("coreset", "Summarize"),
     ("coreset", "Assign"),
+    ("gp", "Survey"),
     ("gp", "Evaluate"),
+    ("gp", "Disclose"),
+    ("gp", "Predict"),
+    ("gp", "Calibrate"),
+    ("gp", "PredictAlone"),
 ]
 
 

@@ -10,6 +10,7 @@ from sklearn.linear_model import LinearRegression
 
 from protocols.models import encode_model
 from protocols.sec.payloads import FittedModel
+from strategies.sec.influence import influence_on_predictions
 from strategies.sec.learners import Learners
 from strategies.sec.mixtures import partners_of, predict_by_cluster
 
@@ -65,3 +66,12 @@ def test_a_pooled_cluster_predicts_by_the_regression_on_all_its_rows(learners: L
     slope, intercept = np.polyfit(x, y, 1)
     predicted = predict_by_cluster(replace(learners), LABELS, X, pooled=True)
     np.testing.assert_allclose(predicted, [intercept + slope * X[:, 0], 4 * X[:, 0]], atol=1e-9)
+
+
+def test_influence_is_the_weight_of_models_that_others_got(learners: Learners) -> None:
+    everyone = influence_on_predictions(learners, LABELS, dict.fromkeys(SLOPES, tuple(SLOPES))).without
+    # Anna has a quarter of bert's and of dora's predictions, bert three quarters of anna's and of dora's.
+    assert everyone == pytest.approx({"anna": 0.5 / 4, "bert": 1.5 / 4, "carl": 0, "dora": 0, "emil": 0})
+    landmark = influence_on_predictions(learners, LABELS, dict.fromkeys(SLOPES, ("bert",))).without
+    assert landmark == pytest.approx({**dict.fromkeys(SLOPES, 0), "bert": (0.75 + 1) / 4})
+    assert influence_on_predictions(learners, LABELS, {"anna": ("anna",)}).unknown

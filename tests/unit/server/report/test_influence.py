@@ -35,7 +35,7 @@ def test_a_site_without_which_the_result_is_better_is_pointed_at() -> None:
 
 def test_a_distance_has_no_value_with_all_sites() -> None:
     report = with_influence(Influence("share of labels that change", None, {"a": 0.01, "b": 0.2}))
-    assert table_of(report) == (["site", "change without it"], [["b", "20.0 %"], ["a", "1.0 %"]])
+    assert table_of(report) == (["site", "influence"], [["b", "20.0 %"], ["a", "1.0 %"]])
     assert sentence(report) == "b influences the result most (share of labels that change: 20.0 %)."
 
 
