@@ -9,7 +9,7 @@ from clients.policy import Policy
 from protocols.settings import site_keys
 from protocols.wire.faults import Fault, SiteFault
 
-_FLOORS = ("min-leaf", "min-rows", "min-weight")
+_FLOORS = ("min-combination", "min-leaf", "min-rows", "min-weight")
 """Keys of numbers of rows, which a site's policy may raise."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection
 
 import numpy as np
@@ -66,8 +67,9 @@ def agree_on(shared: Int64[np.ndarray, "s"], site: Site) -> None:
 
 
 def labels_for_sums(part: Ensemble, counts: Int64[np.ndarray, "n"], names: Collection[str], site: Site) -> Ensemble:
-    """Return the labels of private instances that may enter sums; those of rare clusters count as missing.
+    """Return the labels of private instances that may enter sums; those of few instances count as missing.
 
+    Nothing is to be learnt of fewer instances than `min-combination` from equations for the joint counts of all labels.
     The memory keeps the number of withheld clusters. A scenario's sites withhold nothing.
 
     Parameters
@@ -80,14 +82,18 @@ def labels_for_sums(part: Ensemble, counts: Int64[np.ndarray, "n"], names: Colle
         Clusterings, and confusion matrices, whose sums leave the site.
     site : Site
         The site.
+
+    Returns
+    -------
+    Ensemble
+        The labels; `part` itself if nothing is withheld.
     """
     if not site.config.get("protocol"):
         return part
-    if (fewest := site.consents.number("min-combination", 1)) > 1:
-        part = without_rare_combinations(part, fewest, counts)
     part, withheld = without_rare_clusters(part, names, site.policy.private_floor(FEWEST_IN_CLUSTER), counts)
     site.memory["withheld"] = np.array(withheld)
-    return part
+    fewest = site.consents.number("min-combination", FEWEST_IN_CLUSTER)
+    return without_rare_combinations(part, fewest, counts, seed=zlib.crc32(site.name.encode()))
 
 
 def check_step(ask: EStep, site: Site) -> None:

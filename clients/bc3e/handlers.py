@@ -19,6 +19,7 @@ from clients.bc3e.consent import (
     refuse_sharing,
 )
 from clients.bc3e.fit_state import FitState, held_tables
+from clients.bc3e.own_labels import accept_parameters, gamma_by_all_labels, keep_parameters
 from clients.bc3e.results import count_right, counting_of, threads, write_theta, write_unsure
 from clients.bc3e.saved_tables import save_tables
 from clients.dispatch import answers
@@ -172,6 +173,8 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     if not keeps_setup(state.shared, site):
         raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
     check_step(ask, site)
+    if part is not distinct.part:
+        keep_parameters(site.memory, ask.alpha, tables)
     gamma, contribution = e_step(
         ask.alpha, tables, part.classifiers, part.clusterings, start, settings, threads(), distinct.counts
     )
@@ -263,6 +266,7 @@ def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray
         gammas = np.concatenate([memory["gammas"], memory["gamma"][np.newaxis]])
         memory["gammas"] = gammas[-kept_gammas(ask.max_sweeps) :]
         memory["decisions-before"] = memory["decisions"]
+        accept_parameters(memory)
     else:
         start = cold_start(part.classifiers, part.clusterings, part.n, len(ask.alpha), ask.grid_bits)
         memory["gammas"] = add_alpha(ask.alpha, start, ask.grid_bits)[np.newaxis]
@@ -347,6 +351,8 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     if not 0 <= ask.doubt < 1:
         raise SiteFault(Fault.MALFORMED_ASK, "the doubt of the ask is no share")
     private = state.recall("gamma") if ask.accepted else state.recall("gammas")[-1]
+    if not predicts and (by_all_labels := gamma_by_all_labels(state, accepted=ask.accepted)) is not None:
+        private = by_all_labels
     gamma = np.empty((len(private), shard.n))
     mask = state.private()
     gamma[:, mask] = private if predicts else private[:, state.private_part().distinct.of_row]

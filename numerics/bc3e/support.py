@@ -73,11 +73,12 @@ def _without(labels: Labels, rare: Shaped[np.ndarray, "k_m"]) -> Labels:
     return np.asarray(np.divide(shares, total, out=np.zeros_like(shares), where=total > 0))
 
 
-def without_rare_combinations(ensemble: Ensemble, fewest: int, counts: Counts = None) -> Ensemble:
-    """Withhold labels until every remaining combination of votes and clusters has enough instances.
+def without_rare_combinations(ensemble: Ensemble, fewest: int, counts: Counts = None, seed: int = 0) -> Ensemble:
+    """Withhold labels until every remaining combination of labels has enough instances.
 
-    Instances of a rare combination first lose the label of the clustering with most clusters, then that of the next
-    one, and last their class labels. Soft labels are neither counted nor withheld.
+    This is local suppression (Sweeney 2002): an instance of a rare combination loses one label if that is enough, else
+    the labels of as many models as it takes, in a random order. Sites with different orders withhold different models'
+    labels, so that together they tell of every model. Soft labels are neither counted nor withheld.
 
     Parameters
     ----------
@@ -87,6 +88,13 @@ def without_rare_combinations(ensemble: Ensemble, fewest: int, counts: Counts = 
         Fewest instances of a combination; those without any label may be fewer.
     counts : ndarray or None
         ``(n,)`` number of instances that each stands for; None: one.
+    seed : int
+        Seed of the order of the models.
+
+    Returns
+    -------
+    Ensemble
+        The labels that remain; the ensemble itself if all do.
 
     Examples
     --------
@@ -94,19 +102,32 @@ def without_rare_combinations(ensemble: Ensemble, fewest: int, counts: Counts = 
     >>> without_rare_combinations(ensemble, 2).clusterings["kmeans"].tolist()
     [0, 0, -1, -1]
     """
-    clusters = {name: labels.copy() for name, labels in ensemble.clusterings.items() if labels.ndim == 1}
-    classes = {name: labels.copy() for name, labels in ensemble.classifiers.items() if labels.ndim == 1}
-    k = max((n_values(labels) for labels in classes.values()), default=0)
-    votes = np.zeros((ensemble.n, k), np.int64)
-    for labels in classes.values():
-        votes[np.flatnonzero(labels >= 0), labels[labels >= 0]] += 1
-    finest_first = sorted(clusters.values(), key=n_values, reverse=True)
-    for withheld in [*([labels] for labels in finest_first), list(classes.values())]:
-        rare = _instances_alike(np.column_stack([votes, *clusters.values()]), counts) < fewest
-        for labels in withheld:
-            labels[rare] = -1
+    models = [
+        (kind, name)
+        for kind in ("classifiers", "clusterings")
+        for name, labels in getattr(ensemble, kind).items()
+        if labels.ndim == 1
+    ]
+    if not models:
+        return ensemble
+    models = [models[at] for at in np.random.default_rng(seed).permutation(len(models))]
+    before = np.stack([getattr(ensemble, kind)[name] for kind, name in models], axis=1)
+    after, rare, q = before.copy(), np.ones(ensemble.n, bool), len(models)
+    single, several = (slice(at, at + 1) for at in range(q)), (slice(most) for most in range(2, q + 1))
+    for withheld in [slice(0), *single, *several]:
+        after[rare, withheld] = -1
+        rare &= _instances_alike(after, counts) < fewest
+        after[rare] = before[rare]
+    after[rare] = -1
+    if (after == before).all():
+        return ensemble
+    kept: dict[str, dict[str, Labels]] = {"classifiers": {}, "clusterings": {}}
+    for at, (kind, name) in enumerate(models):
+        kept[kind][name] = after[:, at]
     return replace(
-        ensemble, classifiers={**ensemble.classifiers, **classes}, clusterings={**ensemble.clusterings, **clusters}
+        ensemble,
+        classifiers={**ensemble.classifiers, **kept["classifiers"]},
+        clusterings={**ensemble.clusterings, **kept["clusterings"]},
     )
 
 

@@ -111,7 +111,10 @@ class Consents(settings.Settings):
     allow_single_model: bool = setting(False, "answer about shared instances although the site holds a single model")
     max_steps: int = setting(300, "most steps of a fit that the site takes", at_least(1))
     min_combination: int = setting(
-        1, "fewest instances of a combination of labels; labels of rarer ones enter no sum", at_least(1)
+        5,
+        "fewest instances of a combination of labels: rarer ones lose labels before sums are taken, not for their own"
+        " classes",
+        at_least(1),
     )
 
 

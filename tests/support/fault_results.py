@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from flwr.app import RecordDict
 from clients.bc3e.consent import FEWEST_IN_CLUSTER
 from clients.residual.agent import FEWEST_EQUAL
 from numerics.bc3e.ensemble import Ensemble
+from numerics.bc3e.support import without_rare_combinations
 from numerics.shared.value_groups import ValueGroups
 from protocols.sec import payloads as sec
 from protocols.wire.message import ENVELOPE
@@ -61,7 +63,7 @@ def assert_expected(ended: EndedRun) -> None:
 
 def _bc3e(ended: EndedRun) -> None:
     """Incremental EM: in an E-step that a ward misses, its last sums stand in the M-step for those of all wards."""
-    wards = {name: _ensemble(ended.world, name) for name in ended.world.names}
+    wards = {name: _told(_ensemble(ended.world, name), name) for name in ended.world.names}
     n_steps = ended.report.rounds - 2
     alpha, names, size = np.ones(3), ("cluster_0", "cluster_1"), 4
     beta = {each: np.full((3, size), 1 / size) for each in names}
@@ -78,6 +80,12 @@ def _bc3e(ended: EndedRun) -> None:
                     mass[name, each] = reference_bc3e.expected_counts(phi[each], labels, size)
     for place, each in enumerate(names):
         np.testing.assert_allclose(ended.arrays[f"beta_{place}"], beta[each], atol=1e-6)
+    for name in set(wards) - set(ended.report.missing):
+        ward = _ensemble(ended.world, name)  # a ward classifies its patients by all labels
+        gamma, _ = reference_bc3e.e_step(ward, alpha, beta, reference_bc3e.cold_gamma(ward, alpha), tolerance=1e-12)
+        [file] = (ended.homes / name).rglob("theta.csv")
+        theta = pd.read_csv(file).filter(like="theta_").to_numpy(np.float64)
+        np.testing.assert_allclose(theta, gamma / gamma.sum(axis=1, keepdims=True), atol=1e-4)
 
 
 def _ensemble(world: Federation, name: str) -> Ensemble:
@@ -86,9 +94,17 @@ def _ensemble(world: Federation, name: str) -> Ensemble:
     classifiers, clusterings = (
         {each: models[each] for each in models if each.startswith(kind)} for kind in ("class_", "cluster_")
     )
-    for each, labels in clusterings.items():  # those of rare clusters do not leave a real site
-        clusterings[each] = np.where(np.bincount(labels)[labels] < FEWEST_IN_CLUSTER, -1, labels)
     return Ensemble(len(frame), classifiers, clusterings)
+
+
+def _told(ward: Ensemble, name: str) -> Ensemble:
+    """The labels that enter sums of a real site: neither those of rare clusters nor those of rare combinations."""
+    clusterings = {
+        each: np.where(np.bincount(labels)[labels] < FEWEST_IN_CLUSTER, -1, labels)
+        for each, labels in ward.clusterings.items()
+    }
+    common = Ensemble(ward.n, ward.classifiers, clusterings)
+    return without_rare_combinations(common, FEWEST_IN_CLUSTER, seed=zlib.crc32(name.encode()))
 
 
 def _sec(ended: EndedRun) -> None:

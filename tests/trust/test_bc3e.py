@@ -132,6 +132,7 @@ def test_sums_of_a_rare_cluster_are_withheld_and_it_is_said(tmp_path: Path) -> N
     labels[:, 2] = np.repeat([0, 1, 2], [N - 4, 4, 0])
     np.savetxt(tmp_path / "own.csv", labels, "%d", ",", header="class_a,class_b,cluster_x", comments="")
     about = {"site": "a", "data": str(tmp_path / "own.csv"), "site-output-dir": str(tmp_path / "home")}
+    about["min-combination"] = 1
     site = RealSite(about, config(tmp_path, protocol="bc3e"))
     told = site.answer(1, E_STEP).parcels[0].payload
     assert isinstance(told, Statistics)

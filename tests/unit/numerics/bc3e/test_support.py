@@ -18,9 +18,12 @@ def labels(seed: int, n: int = 200) -> Ensemble:
 
 
 def combinations(ensemble: Ensemble) -> Counter[tuple[object, ...]]:
-    """Votes by class in any order of the classifiers, and clusters."""
-    votes = np.sort(np.column_stack(list(ensemble.classifiers.values())), axis=1)
-    return Counter(map(tuple, np.column_stack([votes, *ensemble.clusterings.values()]).tolist()))
+    every = (*ensemble.classifiers.values(), *ensemble.clusterings.values())
+    return Counter(map(tuple, np.column_stack(every).tolist()))
+
+
+def rows(ensemble: Ensemble) -> list[tuple[object, ...]]:
+    return [*map(tuple, np.column_stack([*ensemble.classifiers.values(), *ensemble.clusterings.values()]).tolist())]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -33,8 +36,13 @@ def test_what_is_left_is_common(seed: int, fewest: int) -> None:
     assert withheld == rare.sum() > 0
     assert (kept.clusterings["x"] == np.where(rare[before.clusterings["x"]], -1, before.clusterings["x"])).all()
     assert kept.clusterings["y"] is before.clusterings["y"]
-    left = combinations(without_rare_combinations(before, fewest))
-    assert all(count >= fewest or set(each) == {-1} for each, count in left.items())
+    for order in range(3):
+        after = without_rare_combinations(before, fewest, seed=order)
+        assert all(count >= fewest or set(each) == {-1} for each, count in combinations(after).items())
+        common = np.array([combinations(before)[each] >= fewest for each in rows(before)])
+        assert [each for each, keep in zip(rows(after), common, strict=True) if keep] == [
+            each for each, keep in zip(rows(before), common, strict=True) if keep
+        ]
 
 
 @pytest.mark.parametrize("fewest", [2, 5, 40])
@@ -56,8 +64,20 @@ def test_nothing_rare_changes_nothing() -> None:
     ensemble = Ensemble(40, {"a": np.repeat([0, 1], 20)}, {"x": np.tile([0, 2], 20)})
     assert without_rare_clusters(ensemble, ["x"], 20) == (ensemble, 0)
     assert without_rare_clusters(ensemble, ["x"], 20)[0] is ensemble
-    for name, kept in without_rare_combinations(ensemble, 10).clusterings.items():
-        np.testing.assert_array_equal(kept, ensemble.clusterings[name])
+    assert without_rare_combinations(ensemble, 10) is ensemble
+
+
+def test_one_label_is_withheld_if_that_is_enough_and_orders_differ() -> None:
+    ensemble = Ensemble(30, {"a": np.repeat([0, 1], 15)}, {"x": np.r_[np.zeros(25, int), 1:6]})
+    assert [-1 in labels for labels in each_label(without_rare_combinations(ensemble, 5))] == [False, True]
+    models = {name: np.random.default_rng(at).integers(0, 3, 200) for at, name in enumerate("abcde")}
+    kept = [without_rare_combinations(Ensemble(200, models, {}), 5, seed=order) for order in range(8)]
+    for name in models:
+        assert len({int((each.classifiers[name] >= 0).sum()) for each in kept}) > 1
+
+
+def each_label(ensemble: Ensemble) -> list[list[int]]:
+    return [labels.tolist() for labels in (*ensemble.classifiers.values(), *ensemble.clusterings.values())]
 
 
 def test_probabilities_of_a_rare_cluster_go_to_the_others() -> None:
