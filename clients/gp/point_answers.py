@@ -104,10 +104,12 @@ def predict_points(rows: Part, points: Float64[np.ndarray, "q d"], setup: PointS
     around, covariances = coarse_further(
         further.mean, further.unknown, unknown, noise / np.maximum(prior, np.finfo(float).tiny)
     )
+    left = np.diagonal(covariances, axis1=1, axis2=2)
+    largest_around = np.sqrt(np.clip(1 - left, 0, 1) * squares / floor)
     return PointAnswers(
         np.clip(answer.mean, -largest, largest),
         answer.explained,
-        *_on_the_wire(answer.directions, around, pack(covariances)),
+        *_on_the_wire(answer.directions, np.clip(around, -largest_around, largest_around), pack(covariances)),
     )
 
 

@@ -13,7 +13,6 @@ from jaxtyping import Int64
 from numerics.bc3e.anderson import DEPTH, GAMMA_TOLERANCE, PLAIN, SWEEPS, ParameterBlock, Weights, project_log_alpha
 from numerics.bc3e.e_step import Contribution
 from numerics.bc3e.grid import from_grid, one_to_grid
-from numerics.bc3e.influence import contradicting_site
 from numerics.bc3e.m_step import expected_log_likelihood, expected_log_prior, maximize_alpha
 from numerics.bc3e.reliability import first_table, gain, is_confusion, maximize_table, mean_gain, prior_bound
 from protocols.bc3e.payloads import EStep, Shares, Statistics, Sweep
@@ -21,7 +20,7 @@ from protocols.bc3e.settings import Settings
 from protocols.wire.payload import Payload, PayloadError
 from strategies.bc3e.checks import check_columns, check_number, check_shares, check_statistics
 from strategies.bc3e.fitted import EMFit
-from strategies.bc3e.influence import influence_of_sums
+from strategies.bc3e.influence import site_that_contradicts
 from strategies.bc3e.layout import Layout
 from strategies.bc3e.shared import SharedInstances
 from strategies.bc3e.sums import SiteStatistics, Sums, mass_by_site, without_site
@@ -300,7 +299,7 @@ class EM:
         """Leave out a site whose sums contradict those of the others, in this step and all later ones."""
         for site in self.fit.left_out:
             self.statistics.pop(site, None)
-        if site := contradicting_site(influence_of_sums(mass_by_site(self.statistics)).changes):
+        if site := site_that_contradicts(mass_by_site(self.statistics), self.layout.bits):
             self.fit.left_out.append(site)
             del self.statistics[site]
 

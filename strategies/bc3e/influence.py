@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Int64
 
-from numerics.bc3e.influence import label_change, membership_change
+from numerics.bc3e.influence import chance_change, contradicting_site, label_change, membership_change
 from strategies.bc3e.shared import SharedInstances
 from strategies.influence import Influence
 
@@ -25,16 +25,38 @@ def influence_of_sums(mass: Mapping[str, Mapping[str, Int64[np.ndarray, "k _"]]]
     """
     if len(mass) < 2:
         return Influence.unknown_since("the fusion center does not hold the sums of two single sites")
+    total, tables = _tables_of(mass)
+    if not total:
+        return Influence.unknown_since("without a clustering, no site changes the result of another")
+    return Influence(MEMBERSHIPS, None, {site: membership_change(total, own) for site, own in tables.items()})
+
+
+def site_that_contradicts(mass: Mapping[str, Mapping[str, Int64[np.ndarray, "k _"]]], bits: int) -> str:
+    """Return the site whose sums contradict those of all others; empty if there is none.
+
+    Parameters
+    ----------
+    mass : Mapping
+        Sums ``T_m``, by site and clustering.
+    bits : int
+        Fineness of their grid.
+    """
+    changes = influence_of_sums(mass).without
+    total, tables = _tables_of(mass)
+    return contradicting_site(changes, {site: chance_change(total, tables[site], bits) for site in changes})
+
+
+_Tables = list[Int64[np.ndarray, "k _"]]
+
+
+def _tables_of(mass: Mapping[str, Mapping[str, Int64[np.ndarray, "k _"]]]) -> tuple[_Tables, dict[str, _Tables]]:
+    """Return the sums over all sites of every clustering, and each site's own, 0 where it lacks the clustering."""
     total: dict[str, Int64[np.ndarray, "k _"]] = {}
     for tables in mass.values():
         for name, table in tables.items():
             total[name] = total.get(name, 0) + table
-    if not total:
-        return Influence.unknown_since("without a clustering, no site changes the result of another")
     empty = {name: np.zeros_like(table) for name, table in total.items()}
-    totals = list(total.values())
-    changes = {site: membership_change(totals, list((empty | dict(tables)).values())) for site, tables in mass.items()}
-    return Influence(MEMBERSHIPS, None, changes)
+    return list(total.values()), {site: list((empty | dict(tables)).values()) for site, tables in mass.items()}
 
 
 def influence_on_shared(shared: SharedInstances) -> Influence:

@@ -93,9 +93,11 @@ def _improvement_notes(outcome: ResidualOutcome) -> list[str]:
         for site, raised in zip(result.names, harm.tolist(), strict=True)
         if raised > NOTABLE * error and influence.without[site] < (1 - NOTABLE) * error
     ]
+    remedy = "look at its data" + ("" if outcome.rules.robust else " (residual.robust)")
+    if outcome.rules.algorithm == "average":  # an honest site whose columns tell nothing raises the error of a mean
+        remedy = "an average counts all sites alike: leave it out, or set another residual.algorithm"
     return [
-        f"{site}: without it the error would be {influence.without[site]:.4g} instead of {error:.4g}; look at its data"
-        + ("" if outcome.rules.robust else " (residual.robust)")
+        f"{site}: without it the error would be {influence.without[site]:.4g} instead of {error:.4g}; {remedy}"
         for site in better
     ]
 
