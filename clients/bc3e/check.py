@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
+from clients.bc3e.consent import FEWEST_IN_CLUSTER
 from clients.bc3e.shard import SOFT_COLUMN, labels_of
 from clients.cost import Work, cost_lines
 from clients.data import Table, load, setting
@@ -15,9 +16,12 @@ from numerics.bc3e.ensemble import Ensemble, Labels, n_values, present
 from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.m_step import initial_beta
 from numerics.bc3e.responsibilities import likelihood_table
+from numerics.bc3e.support import share_withheld, without_rare_combinations
 
 _FEWEST_COMPARED = 20
 """Fewest rows by which two classifiers are compared."""
+_MOST_WITHHELD = 0.6
+"""Share of withheld labels from which a run lost accuracy in drawn worlds (docs/bc3e-evidence.md)."""
 _BITS = 40
 """Bits of the grid in a run over a million rows."""
 
@@ -52,7 +56,12 @@ def describe(ensemble: Ensemble, table: Table | None, config: Mapping[str, objec
     return [
         *used,
         "",
-        *_row_lines(ensemble, k, confusion=config.get("bc3e.reliability") != "none"),
+        *_row_lines(
+            ensemble,
+            k,
+            confusion=config.get("bc3e.reliability") != "none",
+            fewest=int(str(config.get("min-combination", FEWEST_IN_CLUSTER))),
+        ),
         "",
         *_shared_lines(
             ensemble,
@@ -156,11 +165,14 @@ def _base(column: str) -> str:
     return soft[1] if soft else column
 
 
-def _row_lines(ensemble: Ensemble, k: int, *, confusion: bool) -> list[str]:
+def _row_lines(ensemble: Ensemble, k: int, *, confusion: bool, fewest: int) -> list[str]:
     """Return lines on what leaves the site if each site holds instances of its own.
 
-    `confusion` is whether classifiers have confusion matrices.
+    `confusion` is whether classifiers have confusion matrices, `fewest` the site's `min-combination`.
     """
+    distinct = ensemble.distinct
+    remainder = without_rare_combinations(distinct.part, fewest, distinct.counts)
+    withheld = share_withheld(remainder, distinct.part, distinct.counts)
     classes = str(k) if k else "k"
     lines = ["What would leave this site, row distribution (each site holds its own instances)"]
     lines += ["  once: the number of rows, the models' names with their numbers of classes or clusters, and whether"]
@@ -187,8 +199,15 @@ def _row_lines(ensemble: Ensemble, k: int, *, confusion: bool) -> list[str]:
     lines += [
         "  The rounds together tell the center the joint counts of all labels, of all models at once (of the sum over"
     ]
-    lines += ["    sites where masked). Labels of fewer than 5 rows enter no sum (min-rows of the policy raises"]
-    lines += ["    it); combinations of labels that few rows have do, unless the node's min-combination withholds them"]
+    lines += [f"    sites where masked), but of no combination of fewer than {fewest} rows (min-combination): about"]
+    lines += [
+        f"    {withheld:.0%} of your labels enter no sum for that. The classes of your rows are found by all labels"
+    ]
+    if withheld > _MOST_WITHHELD:
+        lines += [
+            "    That is most of them, and the run learns little here: use fewer models, or set min-combination=1,"
+        ]
+        lines += ["    which tells the center rare combinations"]
     lines += [f"  together {k * (total + 1) + 2 if k else f'k x {total + 1} + 2'} numbers a round, however many rows"]
     if ensemble.truth is not None:
         methods = ", ".join(["bc3e", "vote", *ensemble.classifiers])

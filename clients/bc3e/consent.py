@@ -10,7 +10,7 @@ from jaxtyping import Int64
 
 from clients.site import Site
 from numerics.bc3e.ensemble import Ensemble
-from numerics.bc3e.support import without_rare_clusters, without_rare_combinations
+from numerics.bc3e.support import share_withheld, without_rare_clusters, without_rare_combinations
 from protocols.bc3e.payloads import EStep
 from protocols.wire.faults import Fault, SiteFault
 
@@ -70,7 +70,7 @@ def labels_for_sums(part: Ensemble, counts: Int64[np.ndarray, "n"], names: Colle
     """Return the labels of private instances that may enter sums; those of few instances count as missing.
 
     Nothing is to be learnt of fewer instances than `min-combination` from equations for the joint counts of all labels.
-    The memory keeps the number of withheld clusters. A scenario's sites withhold nothing.
+    The memory keeps the share of the labels that are withheld. A scenario's sites withhold nothing.
 
     Parameters
     ----------
@@ -90,10 +90,11 @@ def labels_for_sums(part: Ensemble, counts: Int64[np.ndarray, "n"], names: Colle
     """
     if not site.config.get("protocol"):
         return part
-    part, withheld = without_rare_clusters(part, names, site.policy.private_floor(FEWEST_IN_CLUSTER), counts)
-    site.memory["withheld"] = np.array(withheld)
+    common = without_rare_clusters(part, names, site.policy.private_floor(FEWEST_IN_CLUSTER), counts)
     fewest = site.consents.number("min-combination", FEWEST_IN_CLUSTER)
-    return without_rare_combinations(part, fewest, counts, seed=zlib.crc32(site.name.encode()))
+    remainder = without_rare_combinations(common, fewest, counts, seed=zlib.crc32(site.name.encode()))
+    site.memory["withheld"] = np.array(share_withheld(remainder, part, counts))
+    return remainder
 
 
 def check_step(ask: EStep, site: Site) -> None:

@@ -66,6 +66,7 @@ from protocols.bc3e.payloads import (
     Sweep,
     Tally,
     coarse_count,
+    coarse_percent,
 )
 from protocols.bc3e.settings import LARGEST_SMOOTHING
 from protocols.wire.faults import Fault, SiteFault
@@ -370,7 +371,7 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     counted = mask.copy()
     counted[state.shared[ask.counted]] = True
     tally = count_right(shard, theta, private=mask, counted=counted, **counting_of(site))
-    withheld = 0 if predicts else int(site.memory.get("withheld", 0))
+    withheld = 0 if predicts else coarse_percent(float(site.memory.get("withheld", 0.0)))
     return replace(tally, withheld=withheld, reliability=reliability, unsure=unsure)
 
 

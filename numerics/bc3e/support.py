@@ -8,14 +8,12 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from numerics.bc3e.ensemble import Counts, Ensemble, Labels, n_values
+from numerics.bc3e.ensemble import Counts, Ensemble, Labels, n_values, present
 from numerics.bc3e.grid import add_up
 from numerics.bc3e.reliability import confusion_of
 
 
-def without_rare_clusters(
-    ensemble: Ensemble, names: Collection[str], fewest: int, counts: Counts = None
-) -> tuple[Ensemble, int]:
+def without_rare_clusters(ensemble: Ensemble, names: Collection[str], fewest: int, counts: Counts = None) -> Ensemble:
     """Withhold the labels of small clusters; their instances count as unlabeled in that clustering.
 
     Parameters
@@ -32,17 +30,16 @@ def without_rare_clusters(
 
     Returns
     -------
-    ensemble, withheld
-        The labels that remain (the ensemble itself if all do), and the number of clusters withheld.
+    Ensemble
+        The labels that remain; the ensemble itself if all do.
 
     Examples
     --------
     >>> ensemble = Ensemble(4, {}, {"kmeans": np.array([0, 0, 0, 1])})
-    >>> kept, withheld = without_rare_clusters(ensemble, ["kmeans"], fewest=2)
-    >>> kept.clusterings["kmeans"].tolist(), withheld
-    ([0, 0, 0, -1], 1)
+    >>> without_rare_clusters(ensemble, ["kmeans"], fewest=2).clusterings["kmeans"].tolist()
+    [0, 0, 0, -1]
     """
-    classifiers, clusterings, withheld = dict(ensemble.classifiers), dict(ensemble.clusterings), 0
+    classifiers, clusterings, withheld = dict(ensemble.classifiers), dict(ensemble.clusterings), False
     for models, open_names in (
         (clusterings, clusterings.keys() & set(names)),
         (classifiers, {name for name in classifiers if confusion_of(name) in names}),
@@ -51,10 +48,8 @@ def without_rare_clusters(
             rare = _support(models[name], counts)
             rare = (rare > 0) & (rare < fewest)
             if rare.any():
-                models[name], withheld = _without(models[name], rare), withheld + int(rare.sum())
-    return (
-        (replace(ensemble, classifiers=classifiers, clusterings=clusterings), withheld) if withheld else (ensemble, 0)
-    )
+                models[name], withheld = _without(models[name], rare), True
+    return replace(ensemble, classifiers=classifiers, clusterings=clusterings) if withheld else ensemble
 
 
 def _support(labels: Labels, counts: Counts) -> Int64[np.ndarray, "k_m"]:
@@ -121,14 +116,32 @@ def without_rare_combinations(ensemble: Ensemble, fewest: int, counts: Counts = 
     after[rare] = -1
     if (after == before).all():
         return ensemble
-    kept: dict[str, dict[str, Labels]] = {"classifiers": {}, "clusterings": {}}
+    remainder: dict[str, dict[str, Labels]] = {"classifiers": {}, "clusterings": {}}
     for at, (kind, name) in enumerate(models):
-        kept[kind][name] = after[:, at]
+        remainder[kind][name] = after[:, at]
     return replace(
         ensemble,
-        classifiers={**ensemble.classifiers, **kept["classifiers"]},
-        clusterings={**ensemble.clusterings, **kept["clusterings"]},
+        classifiers={**ensemble.classifiers, **remainder["classifiers"]},
+        clusterings={**ensemble.clusterings, **remainder["clusterings"]},
     )
+
+
+def share_withheld(remainder: Ensemble, ensemble: Ensemble, counts: Counts = None) -> float:
+    """Return the share of the labels of an ensemble that are not in the remainder; 0 without labels.
+
+    Examples
+    --------
+    >>> share_withheld(Ensemble(2, {"svm": np.array([0, -1])}), Ensemble(2, {"svm": np.array([0, 1])}))
+    0.5
+    """
+    rest, every = (
+        sum(
+            float(present(labels) @ (np.ones(each.n) if counts is None else counts))
+            for labels in (*each.classifiers.values(), *each.clusterings.values())
+        )
+        for each in (remainder, ensemble)
+    )
+    return 1 - rest / every if every else 0.0
 
 
 def _instances_alike(labels: Int64[np.ndarray, "n q"], counts: Counts) -> Int64[np.ndarray, "n"]:

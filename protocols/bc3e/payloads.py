@@ -15,10 +15,10 @@ several. A clustering is *common* if several sites hold labels of it; its beta i
   until all shared instances have converged; `Conclude`. Nothing is learned, so only `Shares.share` is used.
 
 What that reveals: in the row distribution, the sums of about five rounds determine the joint counts of all labels of
-the site (of all sites together if masked), except for clusters of few instances, which the site withholds. The mass of
-a confusion matrix reveals the number of instances of each label of a classifier; labels of few instances are withheld,
-too. In the other distributions, votes plus responsibilities of a shared instance reveal the labels of a site's only
-model, and those of its only classifier. A site with a single model therefore refuses unless its own configuration
+the site (of all sites together if masked), except for combinations of few instances, of which the site withholds
+labels (`numerics.bc3e.support`). The mass of a confusion matrix reveals the number of instances of each label of a
+classifier. In the other distributions, votes plus responsibilities of a shared instance reveal the labels of a site's
+only model, and those of its only classifier. A site with a single model therefore refuses unless its own configuration
 allows it.
 """
 
@@ -92,6 +92,17 @@ def coarse_count(n: int) -> int:
     while bound < n:
         bound *= 4
     return bound if n else 0
+
+
+def coarse_percent(share: float) -> int:
+    """Round a share down to tens of percent.
+
+    Examples
+    --------
+    >>> [coarse_percent(share) for share in (0.0, 0.09, 0.3, 1.0)]
+    [0, 0, 30, 100]
+    """
+    return 10 * int(10 * share + 1e-9)
 
 
 @dataclass(frozen=True)
@@ -270,12 +281,12 @@ class Tally(Payload):
     """To the center, once: numbers of correct decisions; zeros if the site does not have the true classes.
 
     `methods` are ``bc3e``, ``vote`` (for private instances: no site has all votes for a shared one) and the site's
-    classifiers. `withheld` is the number of clusters whose labels entered no sum, because they have too few of the
-    site's private instances. `reliability` is the estimated share of correct labels of each classifier whose confusion
-    matrix the site alone holds, in the order of names (`numerics.bc3e.reliability.share_right`). For each of `LEVELS`,
-    `sure` counts the decisions of ``bc3e`` with at least this class probability, and `sure_correct` the correct ones
-    among them; both are 0 if too few decisions are above the level, or below it. `unsure` is the number of instances
-    listed as unsure.
+    classifiers. `withheld` is the percentage of the labels of private instances that entered no sum, because too few
+    instances have them (`coarse_percent`). `reliability` is the estimated share of correct labels of each classifier
+    whose confusion matrix the site alone holds, in the order of names (`numerics.bc3e.reliability.share_right`). For
+    each of `LEVELS`, `sure` counts the decisions of ``bc3e`` with at least this class probability, and
+    `sure_correct` the correct ones among them; both are 0 if too few decisions are above the level, or below it.
+    `unsure` is the number of instances listed as unsure.
     """
 
     methods: tuple[str, ...]

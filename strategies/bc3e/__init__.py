@@ -34,6 +34,9 @@ RESTARTS_WITHOUT_CLASSIFIERS = 10
 _METHODS = {"accuracy": "BC3E", "accuracy_majority": "majority vote"}
 """Methods by metric; any other accuracy is a classifier's."""
 
+_NOTABLY_WITHHELD = 60
+"""Percentage of a site's labels without which a run lost accuracy in drawn worlds (docs/bc3e-evidence.md)."""
+
 
 class BC3E(FusionStrategy):
     """Combine class and cluster labels of several sites (Acharya, Hruschka and Ghosh 2011; docs/bc3e.md).
@@ -169,8 +172,10 @@ class BC3E(FusionStrategy):
     def notes(self, outcome: FittedEnsemble) -> list[str]:
         """Return sentences on sites that withhold labels, are unlike others or decide the draws; on unnamed classes."""
         notes = [
-            f"{site}: withheld its labels of {n} clusters that too few of its instances are in (min-rows)"
-            for site, n in sorted(outcome.withheld.items())
+            f"{site}: {percent} % or more of its labels enter no sum, because too few of its instances have the same"
+            " labels of all models: leave out models, or allow rarer ones there (min-combination)"
+            for site, percent in sorted(outcome.withheld.items())
+            if percent >= _NOTABLY_WITHHELD
         ]
         notes += [
             f"{site}: {own:.1%} of its decisions are right, and {usual:.1%} of the others': compare its labels and"

@@ -266,8 +266,8 @@ def check_tally(site: str, answer: Tally | PredictionTally) -> None:
         raise PayloadError(answer.title(), "methods", f"expected every name once, {' and '.join(_COUNTED)} among them")
     if ((answer.correct < 0) | (answer.correct > answer.total)).any():
         raise PayloadError(answer.title(), "correct", "expected counts between 0 and those of total")
-    if isinstance(answer, Tally) and not 0 <= answer.withheld <= LARGEST_TABLE:
-        raise PayloadError(answer.title(), "withheld", "is no number of clusters")
+    if isinstance(answer, Tally) and not 0 <= answer.withheld <= 100:
+        raise PayloadError(answer.title(), "withheld", "is no percentage")
     if isinstance(answer, Tally) and ((answer.reliability < 0) | (answer.reliability > 1 + 1e-9)).any():
         raise PayloadError(answer.title(), "reliability", "expected shares")
 

@@ -83,7 +83,7 @@ class FittedEnsemble:
     starts : int
         Number of fits.
     withheld : dict[str, int]
-        By site, the number of clusters whose labels it withheld, since too few of its instances are in them.
+        By site, the percentage of its labels that it withheld, since too few of its instances have them.
     reliability : dict[str, float]
         By classifier, the estimated share of right labels; empty where classifiers vote.
     coverage : ndarray

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -127,20 +128,26 @@ def test_sums_over_few_instances_are_not_told(tmp_path: Path, policy: str, fewes
 # -- cells and steps ---------------------------------------------------------------------------------------------------
 
 
-def test_sums_of_a_rare_cluster_are_withheld_and_it_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fewest", [1, 5])
+def test_labels_of_few_instances_are_withheld_and_it_is_said(tmp_path: Path, fewest: int) -> None:
     labels = np.random.default_rng(0).integers(0, 3, (N, 3))
     labels[:, 2] = np.repeat([0, 1, 2], [N - 4, 4, 0])
     np.savetxt(tmp_path / "own.csv", labels, "%d", ",", header="class_a,class_b,cluster_x", comments="")
     about = {"site": "a", "data": str(tmp_path / "own.csv"), "site-output-dir": str(tmp_path / "home")}
-    about["min-combination"] = 1
-    site = RealSite(about, config(tmp_path, protocol="bc3e"))
+    site = RealSite({**about, "min-combination": fewest}, config(tmp_path, protocol="bc3e"))
     told = site.answer(1, E_STEP).parcels[0].payload
     assert isinstance(told, Statistics)
     columns = told.mass[0].sum(axis=0) / 2.0**E_STEP.grid_bits
-    np.testing.assert_allclose(columns, [N - 4, 0, 0], atol=1e-6)
+    counts = np.array([*Counter(map(tuple, labels[labels[:, 2] == 0].tolist())).values()])
+    assert (counts < 5).any()
+    if fewest == 1:
+        np.testing.assert_allclose(columns, [N - 4, 0, 0], atol=1e-6)
+    else:
+        assert columns[0] < N - 4
+        np.testing.assert_allclose(columns[1:], 0, atol=1e-6)
     tally = site.answer(2, Conclude(True, np.zeros((3, 0)), np.zeros(0, np.int64))).parcels[0].payload
     assert isinstance(tally, Tally)
-    assert tally.withheld == 1
+    assert tally.withheld == 0 if fewest == 1 else tally.withheld in range(10, 101, 10)
 
 
 def test_steps_of_a_fit_only_rise_each_with_one_set_of_parameters(site: RealSite) -> None:
