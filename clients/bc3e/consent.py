@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection
 
 import numpy as np
 from jaxtyping import Int64
 
 from clients.site import Site
 from numerics.bc3e.ensemble import Ensemble
-from numerics.bc3e.support import share_withheld, without_rare_clusters, without_rare_combinations
+from numerics.bc3e.support import share_withheld, without_rare_combinations, without_rare_labels
 from protocols.bc3e.payloads import EStep
 from protocols.wire.faults import Fault, SiteFault
 
@@ -66,11 +65,12 @@ def agree_on(shared: Int64[np.ndarray, "s"], site: Site) -> None:
         )
 
 
-def labels_for_sums(part: Ensemble, counts: Int64[np.ndarray, "n"], names: Collection[str], site: Site) -> Ensemble:
+def labels_for_sums(part: Ensemble, counts: Int64[np.ndarray, "n"], site: Site) -> Ensemble:
     """Return the labels of private instances that may enter sums; those of few instances count as missing.
 
     Nothing is to be learnt of fewer instances than `min-combination` from equations for the joint counts of all labels.
-    The memory keeps the share of the labels that are withheld. A scenario's sites withhold nothing.
+    The labels are the same in all asks: two sets of labels of a row could tell more of it than either. The memory keeps
+    the share of the labels that are withheld. A scenario's sites withhold nothing.
 
     Parameters
     ----------
@@ -78,8 +78,6 @@ def labels_for_sums(part: Ensemble, counts: Int64[np.ndarray, "n"], names: Colle
         Labels of the private instances; instances with equal labels count as one row.
     counts : ndarray
         ``(n,)`` number of instances of each row.
-    names : collection of str
-        Clusterings, and confusion matrices, whose sums leave the site.
     site : Site
         The site.
 
@@ -90,7 +88,7 @@ def labels_for_sums(part: Ensemble, counts: Int64[np.ndarray, "n"], names: Colle
     """
     if not site.config.get("protocol"):
         return part
-    common = without_rare_clusters(part, names, site.policy.private_floor(FEWEST_IN_CLUSTER), counts)
+    common = without_rare_labels(part, site.policy.private_floor(FEWEST_IN_CLUSTER), counts)
     fewest = site.consents.number("min-combination", FEWEST_IN_CLUSTER)
     remainder = without_rare_combinations(common, fewest, counts, seed=zlib.crc32(site.name.encode()))
     site.memory["withheld"] = np.array(share_withheld(remainder, part, counts))

@@ -167,7 +167,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     site.memory["settings"] = np.array([ask.grid_bits, ask.smoothing, ask.draws, ask.alone])
 
     distinct = state.private_part().distinct
-    part = labels_for_sums(distinct.part, distinct.counts, set(tables) - set(state.own), site)
+    part = labels_for_sums(distinct.part, distinct.counts, site)
     settings = EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps, ask.draws, ask.alone)
     start = _initial_gamma(ask, site, part)
     # This check comes after those for a lost memory, so that the center can send the setup again.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -10,20 +9,17 @@ from jaxtyping import Int64, Shaped
 
 from numerics.bc3e.ensemble import Counts, Ensemble, Labels, n_values, present
 from numerics.bc3e.grid import add_up
-from numerics.bc3e.reliability import confusion_of
 
 
-def without_rare_clusters(ensemble: Ensemble, names: Collection[str], fewest: int, counts: Counts = None) -> Ensemble:
-    """Withhold the labels of small clusters; their instances count as unlabeled in that clustering.
+def without_rare_labels(ensemble: Ensemble, fewest: int, counts: Counts = None) -> Ensemble:
+    """Withhold the labels of small clusters and classes; their instances count as unlabeled by that model.
 
     Parameters
     ----------
     ensemble : Ensemble
         Labels of the instances.
-    names : collection of str
-        Clusterings, and classifiers by the name of their confusion matrix, whose rare labels are withheld.
     fewest : int
-        Fewest instances of a cluster. With soft labels all instances with a positive probability count, and the
+        Fewest instances of a label. With soft labels all instances with a positive probability count, and the
         probabilities that remain are scaled to 1.
     counts : ndarray or None
         ``(n,)`` number of instances that each stands for; None: one.
@@ -36,19 +32,16 @@ def without_rare_clusters(ensemble: Ensemble, names: Collection[str], fewest: in
     Examples
     --------
     >>> ensemble = Ensemble(4, {}, {"kmeans": np.array([0, 0, 0, 1])})
-    >>> without_rare_clusters(ensemble, ["kmeans"], fewest=2).clusterings["kmeans"].tolist()
+    >>> without_rare_labels(ensemble, fewest=2).clusterings["kmeans"].tolist()
     [0, 0, 0, -1]
     """
     classifiers, clusterings, withheld = dict(ensemble.classifiers), dict(ensemble.clusterings), False
-    for models, open_names in (
-        (clusterings, clusterings.keys() & set(names)),
-        (classifiers, {name for name in classifiers if confusion_of(name) in names}),
-    ):
-        for name in open_names:
-            rare = _support(models[name], counts)
+    for models in (classifiers, clusterings):
+        for name, labels in models.items():
+            rare = _support(labels, counts)
             rare = (rare > 0) & (rare < fewest)
             if rare.any():
-                models[name], withheld = _without(models[name], rare), True
+                models[name], withheld = _without(labels, rare), True
     return replace(ensemble, classifiers=classifiers, clusterings=clusterings) if withheld else ensemble
 
 

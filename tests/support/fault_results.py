@@ -15,7 +15,7 @@ from flwr.app import RecordDict
 from clients.bc3e.consent import FEWEST_IN_CLUSTER
 from clients.residual.agent import FEWEST_EQUAL
 from numerics.bc3e.ensemble import Ensemble
-from numerics.bc3e.support import without_rare_combinations
+from numerics.bc3e.support import without_rare_combinations, without_rare_labels
 from numerics.shared.value_groups import ValueGroups
 from protocols.sec import payloads as sec
 from protocols.wire.message import ENVELOPE
@@ -99,11 +99,7 @@ def _ensemble(world: Federation, name: str) -> Ensemble:
 
 def _told(ward: Ensemble, name: str) -> Ensemble:
     """The labels that enter sums of a real site: neither those of rare clusters nor those of rare combinations."""
-    clusterings = {
-        each: np.where(np.bincount(labels)[labels] < FEWEST_IN_CLUSTER, -1, labels)
-        for each, labels in ward.clusterings.items()
-    }
-    common = Ensemble(ward.n, ward.classifiers, clusterings)
+    common = without_rare_labels(ward, FEWEST_IN_CLUSTER)
     return without_rare_combinations(common, FEWEST_IN_CLUSTER, seed=zlib.crc32(name.encode()))
 
 

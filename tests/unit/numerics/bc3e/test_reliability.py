@@ -32,10 +32,9 @@ from numerics.bc3e.reliability import (
     prior_bound,
     prior_counts,
     share_right,
-    table_names,
 )
 from numerics.bc3e.responsibilities import likelihood_table
-from numerics.bc3e.support import without_rare_clusters
+from numerics.bc3e.support import without_rare_labels
 from tests.support import reference_bc3e as reference
 from tests.support.bc3e_ensembles import draw_beta, draw_ensemble
 from tests.support.examples import examples
@@ -140,9 +139,9 @@ def test_an_instance_without_a_label_has_alpha() -> None:
     np.testing.assert_allclose(class_probabilities(gamma, alpha), [alpha / alpha.sum()] * 2)
 
 
-def test_rare_labels_of_classifiers_are_withheld_where_their_matrices_are_told() -> None:
+def test_rare_labels_of_classifiers_are_withheld() -> None:
     ensemble = Ensemble(6, {"a": np.array([0, 0, 0, 1, 1, 2]), "b": np.arange(6) % 3}, {"x": np.zeros(6, np.int64)})
-    kept = without_rare_clusters(ensemble, table_names("a", "x", confusion=True), 2)
+    kept = without_rare_labels(ensemble, 2)
     assert kept.classifiers["a"].tolist() == [0, 0, 0, 1, 1, -1]
     assert kept.classifiers["b"] is ensemble.classifiers["b"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from numerics.bc3e.ensemble import Ensemble
-from numerics.bc3e.support import without_rare_clusters, without_rare_combinations
+from numerics.bc3e.support import without_rare_combinations, without_rare_labels
 
 
 def labels(seed: int, n: int = 200) -> Ensemble:
@@ -30,7 +30,7 @@ def rows(ensemble: Ensemble) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("fewest", [2, 5, 40])
 def test_what_is_left_is_common(seed: int, fewest: int) -> None:
     before = labels(seed)
-    kept = without_rare_clusters(before, ["x"], fewest)
+    kept = without_rare_labels(before, fewest)
     rare = np.bincount(before.clusterings["x"]) < fewest
     rare &= np.bincount(before.clusterings["x"]) > 0
     assert rare.any()
@@ -51,8 +51,8 @@ def test_instances_with_equal_labels_count_as_often_as_there_are(fewest: int) ->
     distinct = before.distinct
     for expected, part in (
         (
-            without_rare_clusters(before, ["x"], fewest),
-            without_rare_clusters(distinct.part, ["x"], fewest, distinct.counts),
+            without_rare_labels(before, fewest),
+            without_rare_labels(distinct.part, fewest, distinct.counts),
         ),
         (without_rare_combinations(before, fewest), without_rare_combinations(distinct.part, fewest, distinct.counts)),
     ):
@@ -62,7 +62,7 @@ def test_instances_with_equal_labels_count_as_often_as_there_are(fewest: int) ->
 
 def test_nothing_rare_changes_nothing() -> None:
     ensemble = Ensemble(40, {"a": np.repeat([0, 1], 20)}, {"x": np.tile([0, 2], 20)})
-    assert without_rare_clusters(ensemble, ["x"], 20) is ensemble
+    assert without_rare_labels(ensemble, 20) is ensemble
     assert without_rare_combinations(ensemble, 10) is ensemble
 
 
@@ -82,14 +82,14 @@ def each_label(ensemble: Ensemble) -> list[list[int]]:
 def test_probabilities_of_a_rare_cluster_go_to_the_others() -> None:
     soft = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
     ensemble = Ensemble(4, {}, {"x": soft})
-    kept = without_rare_clusters(ensemble, ["x"], 3)
+    kept = without_rare_labels(ensemble, 3)
     np.testing.assert_allclose(kept.clusterings["x"], [[1, 0, 0], [1, 0, 0], [1, 0, 0], [0, 0, 0]])
     np.testing.assert_array_equal(without_rare_combinations(ensemble, 3).clusterings["x"], soft)
 
 
 def test_edges() -> None:
     empty = Ensemble(0, {"a": np.zeros(0, np.int64)}, {"x": np.zeros(0, np.int64)})
-    assert without_rare_clusters(empty, ["x"], 5) is empty
+    assert without_rare_labels(empty, 5) is empty
     assert without_rare_combinations(empty, 5).n == 0
     no_models = Ensemble(3, {}, {})
     assert without_rare_combinations(no_models, 5).classifiers == {}
