@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -66,20 +66,12 @@ class Ensemble:
     @cached_property
     def distinct(self) -> Distinct:
         """The distinct combinations of labels: an E-step treats instances with equal labels as one."""
-        code = np.zeros(self.n, np.int64)
-        size = 1
-        for labels in (*self.classifiers.values(), *self.clusterings.values()):
-            for column in labels.T if labels.ndim == 2 else [labels]:
-                if labels.ndim == 2:
-                    column = np.unique(column, return_inverse=True)[1]
-                radix = int(column.max(initial=0)) + 2  # a missing label is -1
-                if size * radix >= 2**62:
-                    code = np.unique(code, return_inverse=True)[1]
-                    size = int(code.max(initial=0)) + 1
-                code *= radix
-                code += column
-                code += 1
-                size *= radix
+        columns = (
+            np.unique(column, return_inverse=True)[1] if labels.ndim == 2 else column
+            for labels in (*self.classifiers.values(), *self.clusterings.values())
+            for column in (labels.T if labels.ndim == 2 else [labels])
+        )
+        code = combination_codes(columns, self.n)
         _, first, of_row, counts = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
         return Distinct(self.rows(first), of_row.astype(np.int32), counts.astype(np.int64))
 
@@ -108,6 +100,27 @@ class Distinct:
     part: Ensemble
     of_row: Int[np.ndarray, "n"]
     counts: Int64[np.ndarray, "u"]
+
+
+def combination_codes(columns: Iterable[Int[np.ndarray, "n"]], n: int) -> Int64[np.ndarray, "n"]:
+    """Return a number for each row, equal for rows with equal values, which are -1 or greater, in all columns.
+
+    Examples
+    --------
+    >>> combination_codes([np.array([0, -1, 0]), np.array([2, 2, 2])], 3).tolist()
+    [7, 3, 7]
+    """
+    code, size = np.zeros(n, np.int64), 1
+    for column in columns:
+        radix = int(column.max(initial=0)) + 2
+        if size * radix >= 2**62:
+            code = np.unique(code, return_inverse=True)[1]
+            size = int(code.max(initial=0)) + 1
+        code *= radix
+        code += column
+        code += 1
+        size *= radix
+    return code
 
 
 def n_values(labels: Labels) -> int:

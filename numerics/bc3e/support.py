@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from numerics.bc3e.ensemble import Counts, Ensemble, Labels, n_values, present
+from numerics.bc3e.ensemble import Counts, Ensemble, Labels, combination_codes, n_values, present
 from numerics.bc3e.grid import add_up
 
 
@@ -139,7 +139,6 @@ def share_withheld(remainder: Ensemble, ensemble: Ensemble, counts: Counts = Non
 
 def _instances_alike(labels: Int64[np.ndarray, "n q"], counts: Counts) -> Int64[np.ndarray, "n"]:
     """Count the instances of each instance's combination."""
-    if not labels.size:
-        return np.full(len(labels), len(labels) if counts is None else counts.sum())
-    _, place = np.unique(labels, axis=0, return_inverse=True)
-    return np.asarray(np.bincount(place.ravel(), counts)[place.ravel()].astype(np.int64))
+    code = combination_codes(labels.T, len(labels))
+    _, place = np.unique(code, return_inverse=True)
+    return np.asarray(np.bincount(place, counts)[place].astype(np.int64))
