@@ -20,7 +20,7 @@ from clients.bc3e.consent import (
 )
 from clients.bc3e.fit_state import FitState, held_tables
 from clients.bc3e.own_labels import accept_parameters, gamma_by_all_labels, keep_parameters
-from clients.bc3e.results import count_right, counting_of, threads, write_theta, write_unsure
+from clients.bc3e.results import coarse_counts, count_right, counting_of, threads, write_theta, write_unsure
 from clients.bc3e.saved_tables import save_tables
 from clients.dispatch import answers
 from clients.keys import shared_secret
@@ -361,7 +361,9 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     commit_to(f"conclude {site.repetition}", site, ask, gamma)
     theta = class_probabilities(gamma, ask.alpha, ask.doubt)
     write_theta(site, shard, theta, prediction.FILE if predicts else "theta.csv")
-    reliability, unsure = np.zeros(0), write_unsure(site, shard, theta, ask.abstain)
+    counting = counting_of(site)
+    unsure = coarse_counts(np.array([write_unsure(site, shard, theta, ask.abstain)]), shard.n, counting["step"])
+    reliability = np.zeros(0)
     if not predicts:
         tables = _write_own_tables(site, state, accepted=ask.accepted)
         confusion = {name: table for name, table in sorted(tables.items()) if is_confusion(name)}
@@ -370,9 +372,9 @@ def conclude(ask: Conclude, site: Site) -> Tally:
 
     counted = mask.copy()
     counted[state.shared[ask.counted]] = True
-    tally = count_right(shard, theta, private=mask, counted=counted, **counting_of(site))
+    tally = count_right(shard, theta, private=mask, counted=counted, **counting)
     withheld = 0 if predicts else coarse_percent(float(site.memory.get("withheld", 0.0)))
-    return replace(tally, withheld=withheld, reliability=reliability, unsure=unsure)
+    return replace(tally, withheld=withheld, reliability=reliability, unsure=int(unsure[0]))
 
 
 def _write_own_tables(site: Site, state: FitState, *, accepted: bool) -> dict[str, Float64[np.ndarray, "k _"]]:

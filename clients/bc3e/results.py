@@ -53,15 +53,19 @@ def write_unsure(site: Site, shard: Ensemble, theta: Float64[np.ndarray, "n k"],
 
 
 def _count_sure(
-    theta: Float64[np.ndarray, "n k"], truth: Labels, counted: Shaped[np.ndarray, "n"], fewest: int
+    theta: Float64[np.ndarray, "n k"], truth: Labels, counted: Shaped[np.ndarray, "n"], fewest: int, step: int
 ) -> tuple[Int64[np.ndarray, "levels"], Int64[np.ndarray, "levels"]]:
-    """Count decisions, and right ones, at each of `LEVELS`; 0 if too few lie at or above the level, or below it."""
+    """Count decisions, and right ones, at each of `LEVELS`; 0 if too few lie at or above the level, or below it.
+
+    Both are rounded: a center that lies can have parameters by which only instances with certain labels are sure.
+    """
     sure = theta[counted].max(axis=1, initial=0.0)
     right = theta[counted].argmax(axis=1) == truth[counted]
     above = sure >= np.array(LEVELS)[:, np.newaxis]
     counts, rest = above.sum(axis=1), (~above).sum(axis=1)
     sufficient = ((counts == 0) | (counts >= fewest)) & ((rest == 0) | (rest >= fewest))
-    return np.where(sufficient, counts, 0), np.where(sufficient, (above & right).sum(axis=1), 0)
+    counts = coarse_counts(np.where(sufficient, counts, 0), len(sure), step)
+    return counts, coarse_counts(np.where(sufficient, (above & right).sum(axis=1), 0), counts, step)
 
 
 def counting_of(site: Site) -> dict[str, int]:
@@ -73,12 +77,18 @@ def counting_of(site: Site) -> dict[str, int]:
     return {"fewest": site.policy.min_rows, "step": step}
 
 
-def _rounded(
-    right: Int64[np.ndarray, "levels"], of: Int64[np.ndarray, "levels"], step: int
+def coarse_counts(
+    decisions: Int64[np.ndarray, "levels"], of: Int64[np.ndarray, "levels"] | int, step: int
 ) -> Int64[np.ndarray, "levels"]:
-    """Round numbers of right decisions to multiples of `step`, or of a twentieth of the decisions if that is more."""
-    unit = max(step, int(of.max(initial=0)) // _PARTS) if step > 1 else 1
-    return np.asarray(np.minimum((right + unit // 2) // unit * unit, of))
+    """Round numbers of decisions to multiples of `step`, or of a twentieth of all if that is more; a step of 1: exact.
+
+    Examples
+    --------
+    >>> coarse_counts(np.array([7, 8, 100]), 100, step=5), coarse_counts(np.array([7]), 100, step=1)
+    (array([  5,  10, 100]), array([7]))
+    """
+    unit = max(step, int(np.max(of, initial=0)) // _PARTS) if step > 1 else 1
+    return np.asarray(np.minimum((decisions + unit // 2) // unit * unit, of))
 
 
 def count_right(
@@ -123,7 +133,7 @@ def count_right(
 
     def add(method: str, decided: Labels, mask: Shaped[np.ndarray, "n"]) -> None:
         total = int(mask.sum())
-        right = _rounded(np.array([(decided == truth)[mask].sum()]), np.array([total]), step)
+        right = coarse_counts(np.array([(decided == truth)[mask].sum()]), np.array([total]), step)
         tallies[method] = (int(right[0]), total) if total >= fewest else (0, 0)
 
     add("bc3e", theta.argmax(axis=1), known & counted)
@@ -131,11 +141,11 @@ def count_right(
     for name, labels in shard.classifiers.items():
         decided = labels.argmax(axis=1) if labels.ndim == 2 else labels
         add(name, decided, known & present(labels))
-    sure, sure_right = _count_sure(theta, truth, known & counted, fewest)
+    sure, sure_right = _count_sure(theta, truth, known & counted, fewest, step)
     return Tally(
         tuple(tallies),
         np.array([correct for correct, _ in tallies.values()], np.int64),
         np.array([total for _, total in tallies.values()], np.int64),
         sure=sure,
-        sure_correct=_rounded(sure_right, sure, step),
+        sure_correct=sure_right,
     )

@@ -495,9 +495,11 @@ def test_unsure_instances_are_listed_at_their_site_and_coverage_is_counted(tmp_p
     listed = [pd.read_csv(file) for file in sorted(tmp_path.glob("out/*/unsure.csv"))]
     assert [len(each) for each in listed] == [int((each < 0.9).sum()) for each in probabilities]
     together = pd.concat(probabilities)
-    assert report.metrics["unsure"] == pytest.approx((together < 0.9).mean())
+    half_steps = 2 * 2.5 / len(together)  # both sites round to multiples of five
+    assert report.metrics["unsure"] == pytest.approx((together < 0.9).mean(), abs=half_steps)
+    assert round(report.metrics["unsure"] * len(together), 6) % 5 == 0
     for level, share, right in arrays["coverage"].tolist():
-        assert share == pytest.approx((together >= level).mean())
+        assert share == pytest.approx((together >= level).mean(), abs=half_steps)
         assert 0 <= right <= 1
 
 
