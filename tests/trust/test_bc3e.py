@@ -150,6 +150,20 @@ def test_labels_of_few_instances_are_withheld_and_it_is_said(tmp_path: Path, few
     assert tally.withheld == 0 if fewest == 1 else tally.withheld in range(10, 101, 10)
 
 
+@pytest.mark.parametrize("abstain", [0.5, 0.55, 0.6])
+def test_numbers_of_sure_and_unsure_instances_tell_of_no_few(tmp_path: Path, abstain: float) -> None:
+    """By a table of a crafted clustering, only instances with certain labels are unsure."""
+    site = real_site(tmp_path, truth="class_b", **{"min-combination": 1})
+    table = np.array([[0.98, 0.01, 0.01], [0.01, 0.49, 0.5], [0.01, 0.5, 0.49]])
+    assert site.fault(1, replace(E_STEP, beta=(table,))) == 0
+    conclude = Conclude(True, np.zeros((3, 0)), np.zeros(0, np.int64), abstain=abstain)
+    tally = site.answer(2, conclude).parcels[0].payload
+    assert isinstance(tally, Tally)
+    counts = np.array([tally.unsure, *tally.sure, *tally.sure_correct])
+    assert tally.unsure > 0
+    assert (counts[counts < N] % 5 == 0).all()
+
+
 def test_steps_of_a_fit_only_rise_each_with_one_set_of_parameters(site: RealSite) -> None:
     assert site.fault(1, E_STEP) == site.fault(2, replace(E_STEP, step=1)) == 0
     assert site.fault(3, replace(E_STEP, step=1)) == 0, "the same again"
