@@ -310,13 +310,14 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 def test_parties_of_a_deployment_name_their_own_files(tmp_path: Path, folder: Path) -> None:
     """The same files, each in its node's configuration, give the same numbers; output goes to its own folder.
 
-    A real site rounds how many decisions are right.
+    A real site rounds how many decisions are right, and by default withholds labels of rare combinations.
     """
     simulation = load(run(own(tmp_path, folder), 3))[0]
     nodes = [
         {
             **{key: str(own(tmp_path, folder)[key]) for key in ("id", "truth")},
             **{"site": name, "data": str(folder / f"{name}.csv"), "site-output-dir": str(tmp_path / "out" / name)},
+            "min-combination": 1,
         }
         for name in SITES
     ]
