@@ -73,13 +73,16 @@ def kill(started: LocalFederation, names: list[str]) -> None:
 
 
 def yield_to_center(started: LocalFederation, names: list[str]) -> None:
-    """Lower the priority of SuperNodes and their later children, which here share the center's cores.
+    """Lower the priority of SuperNodes, and still more that of their later children, the ClientApps.
 
-    Otherwise the ServerApp may have no time to report that it is alive, and Flower ends the run.
+    All share the center's cores here. Otherwise the ServerApp, or a SuperNode, may have no time to report that it is
+    alive: Flower ends the run, or the center asks the site again while its first ClientApp still starts.
     """
     for name in names:
-        for pid in (started.processes[name].pid, *descendants(started.processes[name].pid)):
-            os.setpriority(os.PRIO_PROCESS, pid, 5)
+        pid = started.processes[name].pid
+        os.setpriority(os.PRIO_PROCESS, pid, 5)
+        for child in descendants(pid):
+            os.setpriority(os.PRIO_PROCESS, child, 15)
 
 
 def carry_out(started: LocalFederation, run: BackgroundRun, dying: list[str]) -> None:
