@@ -17,11 +17,10 @@ from numerics.bc3e.gamma import add_alpha
 from numerics.bc3e.m_step import initial_beta
 from numerics.bc3e.responsibilities import likelihood_table
 from numerics.bc3e.support import share_withheld, without_rare_combinations
+from protocols.bc3e.payloads import MUCH_WITHHELD
 
 _FEWEST_COMPARED = 20
 """Fewest rows by which two classifiers are compared."""
-_MOST_WITHHELD = 0.6
-"""Share of withheld labels from which a run lost accuracy in drawn worlds (docs/bc3e-evidence.md)."""
 _BITS = 40
 """Bits of the grid in a run over a million rows."""
 
@@ -203,7 +202,7 @@ def _row_lines(ensemble: Ensemble, k: int, *, confusion: bool, fewest: int) -> l
     lines += [
         f"    {withheld:.0%} of your labels enter no sum for that. The classes of your rows are found by all labels"
     ]
-    if withheld > _MOST_WITHHELD:
+    if 100 * withheld > MUCH_WITHHELD:
         lines += [
             "    That is most of them, and the run learns little here: use fewer models, or set min-combination=1,"
         ]

@@ -94,6 +94,10 @@ def coarse_count(n: int) -> int:
     return bound if n else 0
 
 
+MUCH_WITHHELD = 60
+"""Percentage of a site's labels without which a run lost accuracy in drawn worlds (docs/bc3e-evidence.md)."""
+
+
 def coarse_percent(share: float) -> int:
     """Round a share down to tens of percent.
 

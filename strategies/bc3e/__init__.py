@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from numerics.bc3e.reliability import classifier_of, doubt_of, is_confusion, share_right
-from protocols.bc3e.payloads import Conclude, Holdings, Survey, Tally
+from protocols.bc3e.payloads import MUCH_WITHHELD, Conclude, Holdings, Survey, Tally
 from protocols.bc3e.settings import Settings
 from strategies.bc3e.accuracy import accuracies, add_up, contrasts, coverage, paired
 from strategies.bc3e.checks import check_conclusion, check_holdings, check_starts
@@ -33,9 +33,6 @@ RESTARTS_WITHOUT_CLASSIFIERS = 10
 
 _METHODS = {"accuracy": "BC3E", "accuracy_majority": "majority vote"}
 """Methods by metric; any other accuracy is a classifier's."""
-
-_NOTABLY_WITHHELD = 60
-"""Percentage of a site's labels without which a run lost accuracy in drawn worlds (docs/bc3e-evidence.md)."""
 
 
 class BC3E(FusionStrategy):
@@ -175,7 +172,7 @@ class BC3E(FusionStrategy):
             f"{site}: {percent} % or more of its labels enter no sum, because too few of its instances have the same"
             " labels of all models: leave out models, or allow rarer ones there (min-combination)"
             for site, percent in sorted(outcome.withheld.items())
-            if percent >= _NOTABLY_WITHHELD
+            if percent >= MUCH_WITHHELD
         ]
         notes += [
             f"{site}: {own:.1%} of its decisions are right, and {usual:.1%} of the others': compare its labels and"

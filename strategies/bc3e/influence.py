@@ -41,9 +41,9 @@ def site_that_contradicts(mass: Mapping[str, Mapping[str, Int64[np.ndarray, "k _
     bits : int
         Fineness of their grid.
     """
-    changes = influence_of_sums(mass).without
     total, tables = _tables_of(mass)
-    return contradicting_site(changes, {site: chance_change(total, tables[site], bits) for site in changes})
+    changes = {site: membership_change(total, own) for site, own in tables.items()}
+    return contradicting_site(changes, {site: chance_change(total, own, bits) for site, own in tables.items()})
 
 
 _Tables = list[Int64[np.ndarray, "k _"]]

@@ -9,6 +9,7 @@ from jaxtyping import Int64
 
 from strategies.influence import Influence
 from strategies.sec.learners import Learners
+from strategies.sec.mixtures import partners_of
 
 WEIGHT = "mean weight of its model in the cluster predictions of the other sites"
 
@@ -42,16 +43,14 @@ def influence_on_predictions(
     >>> {name: round(weight, 2) for name, weight in influence.without.items()}
     {'a': 0.05, 'b': 0.45, 'c': 0.0}
     """
-    names, lends = learners.names, ~learners.newcomer & (labels >= 0)
+    names, everyone = learners.names, np.ones(len(labels), bool)
     total = np.zeros(len(names))
-    for place, name in enumerate(names):
-        if name not in senders:
-            continue
-        used = np.isin(names, [*senders[name], name]) & lends & (labels == labels[place])
-        weights = np.where(used, learners.weights, 0.0)
-        if weights.any():
-            weights /= weights.sum()
-        weights[place] = 0.0
+    for name, own_senders in senders.items():
+        cluster = partners_of(name, learners, labels, everyone, {})["cluster"]
+        lenders = cluster & np.isin(names, [*own_senders, name])
+        weights = np.zeros(len(names))
+        weights[lenders] = learners.shares(lenders)
+        weights[names.index(name)] = 0.0
         total += weights
     n_others = len(senders) - np.isin(names, list(senders))
     if not n_others.all():
