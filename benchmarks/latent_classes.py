@@ -114,6 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first draw")
     parser.add_argument("--only", nargs="+", default=())
     parser.add_argument("--split", choices=("random", "kmeans"), default="random")
     options = parser.parse_args(arguments)
@@ -121,7 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, world in gp_worlds(options.folder).items():
         if options.only and name not in options.only:
             continue
-        draws = [measure(world, seed, options.split, options.split == "random") for seed in range(options.draws)]
+        seeds = range(options.seed, options.seed + options.draws)
+        draws = [measure(world, seed, options.split, options.split == "random") for seed in seeds]
         for way in draws[0][0]:
             values = np.array([scores[way] for scores, _ in draws])
             print(table_row([name, way, *means_and_errors(values)]), flush=True)

@@ -71,6 +71,7 @@ def main() -> None:
     """Print means over the draws for every world, number of rows, number of clusters and split."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first draw")
     parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=WORLDS)
     parser.add_argument("--rows", type=int, nargs="+", default=[1000, 4000, 20_000])
     parser.add_argument("--k", type=int, nargs="+", default=[4, 10, 20])
@@ -80,7 +81,7 @@ def main() -> None:
     head = ["world", "rows", "k", "split", *names, "price: pooled", *names, "rounds", "MB"]
     print("\n".join(table_head(head)), flush=True)
     for world, n, k, split in itertools.product(chosen.worlds, chosen.rows, chosen.k, chosen.splits):
-        draws = [measure(world, n, k, split, seed) for seed in range(chosen.draws)]
+        draws = [measure(world, n, k, split, seed) for seed in range(chosen.seed, chosen.seed + chosen.draws)]
         mean = {name: np.mean([draw[name] for draw in draws], axis=0) for name in draws[0]}
         costs = [f"{mean[name][0]:.3f}" for name in names]
         prices = [f"{100 * mean[name][1]:.1f}" for name in ["pooled", *names]]

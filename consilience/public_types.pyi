@@ -343,7 +343,7 @@ class Report:
     shorthand: str
     influence: dict[str, Any]
     verdict: dict[str, Any]
-    figures: list[dict[str, str]]
+    figures: list[dict[str, Any]]
     def to_json(self) -> 'str': ...
 
 class SettingError(ValueError): ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from server.report.image import Image
 
@@ -21,14 +22,18 @@ class Figure:
         Content of the figure, with units and sizes.
     alt : str
         The figure in numbers, for readers who cannot see it.
+    shades : bool
+        Whether light and dark have a meaning, so that a dark page must not invert them.
     """
 
     name: str
     image: Image
     caption: str
     alt: str
+    shades: bool = False
 
     @property
-    def texts(self) -> dict[str, str]:
-        """Name, caption and alternative text, as ``report.json`` keeps them."""
-        return {"name": self.name, "caption": self.caption, "alt": self.alt}
+    def texts(self) -> dict[str, Any]:
+        """Name, caption, alternative text and whether shades have a meaning, as ``report.json`` keeps them."""
+        shades = {"shades": True} if self.shades else {}
+        return {"name": self.name, "caption": self.caption, "alt": self.alt, **shades}

@@ -303,8 +303,8 @@ def _figures(runs: Sequence[Run]) -> Html:
         blocks = []
         for run in runs:
             if name in run.images:
-                alt, caption = figure_texts(run.report, name)
-                blocks.append(figure(run.images[name], f"{run.label}: {alt}", f"{run.label}. {caption}"))
+                alt, caption, shades = figure_texts(run.report, name)
+                blocks.append(figure(run.images[name], f"{run.label}: {alt}", f"{run.label}. {caption}", shades))
         title = text(name.replace("_", " ").capitalize())
         parts.append(Html(f'<h3>{title}</h3>\n<div class="pair">\n{joined(blocks)}</div>\n'))
     return joined(parts)

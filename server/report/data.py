@@ -82,7 +82,8 @@ class Report:
         The verdict (`server.report.verdict.Verdict`): ``decision``, ``words``, ``reason``, the compared ``ways``, and
         ``warnings``.
     figures : list of dict
-        ``name``, ``caption`` and ``alt`` of every figure; its image is ``figures/NAME.png``.
+        ``name``, ``caption`` and ``alt`` of every figure, and ``shades`` if light and dark have a meaning; its image is
+        ``figures/NAME.png``.
 
     Examples
     --------
@@ -115,7 +116,7 @@ class Report:
     shorthand: str = ""
     influence: dict[str, Any] = field(default_factory=dict)
     verdict: dict[str, Any] = field(default_factory=dict)
-    figures: list[dict[str, str]] = field(default_factory=list)
+    figures: list[dict[str, Any]] = field(default_factory=list)
 
     def to_json(self) -> str:
         """Return the report as JSON text; equal reports give equal text, and every float is read back exactly.

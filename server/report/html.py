@@ -210,11 +210,12 @@ def _verdict(verdict: str) -> Html:
     return Html(f'<span class="{kind}">{verdict}</span>') if kind else text(verdict)
 
 
-def figure_texts(report: Report, name: str) -> tuple[str, str]:
-    """Return alternative text and caption of a figure; made of its name if the report has none."""
+def figure_texts(report: Report, name: str) -> tuple[str, str, bool]:
+    """Return alternative text, caption and shades of a figure; texts made of its name if the report has none."""
     figure = next((each for each in report.figures if each.get("name") == name), {})
     words = name.replace("_", " ")
-    return figure.get("alt") or f"Figure: {words}.", figure.get("caption") or f"{words.capitalize()}."
+    alt, caption = figure.get("alt") or f"Figure: {words}.", figure.get("caption") or f"{words.capitalize()}."
+    return alt, caption, bool(figure.get("shades"))
 
 
 def _figures(report: Report, images: Mapping[str, bytes]) -> Html:

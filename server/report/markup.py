@@ -167,18 +167,18 @@ def _row(row: Sequence[object], right: set[int]) -> str:
     return f'<tr><th scope="row"{_of_class(kinds[0])}>{texts[0]}</th>{cells}</tr>\n'
 
 
-def figure(image: bytes, alt: str, caption: str) -> Html:
+def figure(image: bytes, alt: str, caption: str, shades: bool) -> Html:
     """Return an image, as SVG if it has that, embedded in the page, with its alternative text and its caption.
 
-    A dark page inverts it, unless its caption says what is darker.
+    A dark page inverts it, unless its shades have a meaning.
     """
     svg = svg_of(image)
     data, kind = base64.b64encode(svg or image).decode("ascii"), "svg+xml" if svg else "png"
     width, height = int.from_bytes(image[16:20], "big"), int.from_bytes(image[20:24], "big")
     size = f' width="{width}" height="{height}"' if image.startswith(b"\x89PNG") else ""
-    shades = _of_class("shades" if "darker" in caption else "")
+    meaning = _of_class("shades" if shades else "")
     return Html(
-        f'<figure><img{shades} src="data:image/{kind};base64,{data}"{size} alt="{text(alt)}">'
+        f'<figure><img{meaning} src="data:image/{kind};base64,{data}"{size} alt="{text(alt)}">'
         f"<figcaption>{text(caption)}</figcaption></figure>\n"
     )
 

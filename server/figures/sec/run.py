@@ -36,7 +36,7 @@ def similarity(report: Report, arrays: Arrays) -> Figure | None:
         "The darker, the more alike; white where two were not compared; white lines separate the clusters",
     )
     image = png(partial(_draw_similarity, arrays=arrays), height=5.2)
-    return Figure("similarity", image, caption, _similarity_alt(report, arrays))
+    return Figure("similarity", image, caption, _similarity_alt(report, arrays), shades=True)
 
 
 def _draw_similarity(axes: Axes, arrays: Arrays) -> None:

@@ -45,6 +45,7 @@ def test_figures_of_a_run_on_own_data(tmp_path: Path, method: str, names: list[s
     page = (path / "report.html").read_text()
     assert all(figure["caption"].replace("'", "&#x27;") in page for figure in report.figures)
     assert page.count("<img ") == len(drawn)
+    assert page.count('<img class="shades"') == 1, "a dark page inverts all but the similarities"
 
 
 def test_figures_and_page_of_a_table(tmp_path: Path) -> None:
