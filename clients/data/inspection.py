@@ -92,6 +92,7 @@ def _cautions(table: Table, numbers: dict[str, Float64[np.ndarray, "n"]], config
             for name in _identifiers(numbers, table.n)
         ),
         *_copies(_copies_of_target(table, numbers | _indicators(table, config), setting(config, "target"))),
+        *_constant_target(table, setting(config, "target")),
         *_persons(table, config),
         *_totals(table),
     ]
@@ -236,6 +237,12 @@ def _copies_of_target(table: Table, numbers: Mapping[str, Float64[np.ndarray, "n
         if len(set(labels)) > 2:
             return []
     return sorted(name for name, cells in numbers.items() if abs(_correlation(cells, y)) > _COPY)
+
+
+def _constant_target(table: Table, target: str) -> Iterator[str]:
+    values = set(text_of(table.columns[target])) if target in table.columns else set()
+    if len(values) == 1:
+        yield f"the target {target!r} is {values.pop()} in every row: nothing can be learned about it here"
 
 
 def _copies(copies: list[str]) -> Iterator[str]:

@@ -363,3 +363,10 @@ def test_numbers_of_rows_that_a_program_wrote_are_an_identifier(name: str) -> No
     assert not inspect(Table("a.csv", {**columns, name: rows // 2}), {"target": "y"}).cautions, (
         "one number twice is no row's"
     )
+
+
+@pytest.mark.parametrize(("y", "value"), [(np.ones(4), "1"), (np.array(["no"] * 4, object), "no")])
+def test_a_target_that_is_the_same_in_every_row_is_cautioned_against(y: np.ndarray, value: str) -> None:
+    table = Table("a.csv", {"x": np.arange(4.0), "y": y})
+    [line] = inspect(table, {"target": "y"}).cautions
+    assert line == f"the target 'y' is {value} in every row: nothing can be learned about it here"
