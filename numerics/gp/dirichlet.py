@@ -130,7 +130,9 @@ def largest_squares(counts: Int64[np.ndarray, "m"], units: LatentUnits) -> Float
     True
     """
     pairs = zip(*_target_and_noise(len(units.means)), strict=True)
-    return np.asarray(counts[:, np.newaxis] * np.max([np.square(y - units.means) / noise for y, noise in pairs], axis=0))
+    return np.asarray(
+        counts[:, np.newaxis] * np.max([np.square(y - units.means) / noise for y, noise in pairs], axis=0)
+    )
 
 
 def losses_by_sharpness(
