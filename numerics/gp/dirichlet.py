@@ -130,9 +130,8 @@ def largest_squares(counts: Int64[np.ndarray, "m"], units: LatentUnits) -> Float
     True
     """
     pairs = zip(*_target_and_noise(len(units.means)), strict=True)
-    return np.asarray(
-        counts[:, np.newaxis] * np.max([np.square(y - units.means) / noise for y, noise in pairs], axis=0)
-    )
+    largest = np.max([np.square(target - units.means) / noise for target, noise in pairs], axis=0)
+    return np.asarray(counts[:, np.newaxis] * largest)
 
 
 def losses_by_sharpness(
