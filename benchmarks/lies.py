@@ -164,6 +164,15 @@ LIES: Mapping[str, tuple[Lie, ...]] = {
         Lie("two sites: mean + 1", saying("gp.Predictions", mean=lambda each: each + 1), n_liars=2),
         Lie("two sites: mean + .5", saying("gp.Predictions", mean=lambda each: each + 0.5), n_liars=2),
         Lie("mean with the sign flipped", _flip("gp.Predictions", "mean")),
+        Lie(
+            "minus 50 times its likelihood",
+            saying(
+                "gp.Likelihood",
+                values=lambda each: -50 * each - 1e6,
+                gradients=lambda each: -50 * each,
+                informations=lambda each: 50 * each,
+            ),
+        ),
         Lie("one wrong cell of an input", rows=_wrong_cell("x0")),
         Lie("one wrong output", rows=_wrong_cell("y")),
     ),
