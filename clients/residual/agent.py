@@ -60,15 +60,13 @@ class Agent:
     method : Candidate
         Its method.
     x : ndarray
-        ``(n, p)`` its columns, in the order of the run; at a real site with `groups` applied.
+        ``(n, p)`` its columns as fits see them, in the order of the run: at a real site with `groups` applied.
     min_leaf : int
         Fewest rows in a leaf.
     holder : str
         The site that holds the outcome; empty: the fusion center.
     sealed : bool
         Whether its asks come sealed.
-    digest : tuple of int
-        Digest of the columns as they are.
     groups : ValueGroups or None
         Groups of values that no fit tells apart, whatever the fusion center asks; None in a simulation.
     person : ndarray or None
@@ -81,7 +79,6 @@ class Agent:
     min_leaf: int
     holder: str
     sealed: bool
-    digest: tuple[int, ...]
     groups: ValueGroups | None = None
     person: Persons = None
 
@@ -109,7 +106,7 @@ class Agent:
             return  # the answer to the first order was lost; the digests stay as they were
         memory[ROWS] = order.rows
         memory[_ABOUT] = _as_bytes(about)
-        memory[_DIGEST] = np.array(digest_of(columns.x[order.rows]))
+        memory[_DIGEST] = np.array(digest_of(_inputs(site, order.rows)[0]))
         if columns.y is not None:
             memory[_DIGEST_Y] = np.array(digest_of(columns.y[order.rows]))
 
@@ -127,21 +124,17 @@ class Agent:
         columns: Columns = site.shard
         if rows.max(initial=-1) >= columns.n:
             raise SiteFault(Fault.DATA_CHANGED, f"there are {columns.n} rows now")
-        x = columns.x[rows]
-        digest = tuple(digest_of(x))
+        x, groups = _inputs(site, rows)
         # If the file is replaced during a run, its rows may be other entities.
-        same = list(digest) == memory[_DIGEST].tolist()
+        same = digest_of(x) == memory[_DIGEST].tolist()
         if columns.y is not None:
             same = same and digest_of(columns.y[rows]) == memory.get(_DIGEST_Y, np.zeros(0)).tolist()
         if not same:
             raise SiteFault(Fault.DATA_CHANGED, "the agreed rows are not what they were")
         method = own_method(site, about["agent"])
-        least = site.rows_that_hold(FEWEST_EQUAL) if site.has_private_rows else 1
-        groups = ValueGroups.of(x, least) if least > 1 else None
-        x = groups.apply(x) if groups else x
         holder, sealed = str(about["holder"]), bool(about["sealed"])
         person = of_rows(columns.person, rows)
-        return cls(site, method, x, int(about["min_leaf"]), holder, sealed, digest, groups, person)
+        return cls(site, method, x, int(about["min_leaf"]), holder, sealed, groups, person)
 
     @classmethod
     def in_the_clear(cls, site: Site) -> Agent:
@@ -192,7 +185,8 @@ class Agent:
     @cached_property
     def _seed(self) -> int:
         # From the rows in their common order: the order in the file does not matter, nor an outcome among the columns.
-        return int(self.site.rng_of(self.digest).integers(2**31))
+        # Of a real site from the groups: draws by the values would let a center test guesses of them.
+        return int(self.site.rng_of(digest_of(self.x)).integers(2**31))
 
     def fit(self, targets: np.ndarray) -> Float64[np.ndarray, "n c"]:
         """Fit each column of targets, and return the predictions of all rows."""
@@ -282,6 +276,19 @@ class Agent:
             raise SiteFault(Fault.STALE_MEMORY, "a step that counts is not in the memory")
         in_order = [sorted(fits[number], key=lambda each: each[0]) for number in sorted(fits)]
         return tuple((add, model) for steps in in_order for _, add, model in steps)
+
+
+def _inputs(site: Site, rows: Int64[np.ndarray, "n"]) -> tuple[Float64[np.ndarray, "n p"], ValueGroups | None]:
+    """Return the columns of these rows as fits see them, and the groups of values.
+
+    The groups are of all rows of the file. Those of the common rows would be others in every run; the center, which
+    chooses these rows, could solve the groups' means for single values.
+    """
+    columns: Columns = site.shard
+    least = site.rows_that_hold(FEWEST_EQUAL) if site.has_private_rows else 1
+    groups = ValueGroups.of(columns.x, least) if least > 1 else None
+    x = columns.x[rows]
+    return groups.apply(x) if groups else x, groups
 
 
 def agreed_rows(site: Site) -> Int64[np.ndarray, "n"]:

@@ -105,8 +105,11 @@ def pooled_starts(
     # plain mean.
     weights = informations + np.eye(len(start))
     own_weights = np.diagonal(weights, axis1=1, axis2=2)
-    joint = np.linalg.solve(weights.sum(axis=0), np.einsum("spq,sq->p", weights, fits))
     single = (own_weights * fits).sum(axis=0) / own_weights.sum(axis=0)
+    try:
+        joint = np.linalg.solve(weights.sum(axis=0), np.einsum("spq,sq->p", weights, fits))
+    except np.linalg.LinAlgError:  # beside what a site claims to know, the unit matrix is lost to rounding
+        joint = single
     largest = np.argsort(-np.asarray(rows), kind="stable")
     return np.vstack([joint, single, start, np.median(fits, axis=0), fits[largest]])
 

@@ -30,7 +30,7 @@ class Settings(ProtocolSettings, prefix="bc3e"):
         0,
         "number of classes",
         ValueRange("0, or 2 or greater", lambda value: value == 0 or value >= 2),
-        words="as many as the classifiers' labels show",
+        words="as many as the classifiers' labels show, of three sites or more at two of them",
     )
     max_rounds: int = setting(200, "most E-steps", at_least(1))
     tolerance: float = setting(1e-6, "relative change of the bound at which the fit stops", POSITIVE)

@@ -47,6 +47,8 @@ def check_holdings(distribution: str, classes: int, site: str, answer: Holdings)
         )
     if classes and answer.n_classes > classes:
         raise PayloadError(answer.title(), "n_classes", f"is {answer.n_classes}, and bc3e.classes is {classes}")
+    if answer.n_classes and not answer.classifiers:
+        raise PayloadError(answer.title(), "n_classes", "the site has labels of classes, and no classifier")
     if max(2, classes, answer.n_classes) * int(answer.n_clusters.max(initial=0)) > LARGEST_TABLE:
         raise PayloadError(answer.title(), "n_clusters", f"a table of the classes would exceed {LARGEST_TABLE} entries")
     if len(np.unique(answer.keys)) < len(answer.keys):

@@ -136,15 +136,16 @@ def strangers(holdings: Mapping[str, Holdings], distribution: str, classes: int)
     --------
     >>> def held(n_classes):
     ...     return Holdings(9, n_classes, ("svm",), (), np.zeros(0, int), np.zeros(0, np.uint64), False)
-    >>> strangers({"a": held(3), "b": held(4), "c": held(5000)}, "row", 0)
-    {'c': 'left out: it has labels of 5000 classes, most sites of 4 at most (bc3e.classes)'}
+    >>> strangers({"a": held(3), "b": held(3), "c": held(4)}, "row", 0)
+    {'c': 'left out: it has labels of 4 classes, the others of 3 at most: if 4 is right, set bc3e.classes=4'}
     """
     reasons: dict[str, str] = {}
     if not classes:
         sizes = {site: held.n_classes for site, held in holdings.items() if held.classifiers}
-        usual = _largest_usual(sizes.values())
+        usual = _largest_usual(sizes.values(), twice=True)
         reasons |= {
-            site: f"left out: it has labels of {size} classes, most sites of {usual} at most (bc3e.classes)"
+            site: f"left out: it has labels of {size} classes, the others of {usual} at most: if {size} is right, set"
+            f" bc3e.classes={size}"
             for site, size in sizes.items()
             if size > usual
         }
@@ -169,10 +170,15 @@ def strangers(holdings: Mapping[str, Holdings], distribution: str, classes: int)
     return reasons
 
 
-def _largest_usual(sizes: Collection[int]) -> int:
-    """Return the largest size that is not far beyond the usual one; with one or two sites, the larger."""
-    limit = max(_MANY, _FAR * statistics.median_low(sizes)) if len(sizes) > 2 else max(sizes, default=0)
-    return max((size for size in sizes if size <= limit), default=0)
+def _largest_usual(sizes: Collection[int], *, twice: bool = False) -> int:
+    """Return the largest size that is not far beyond the usual one; `twice`: that two sites reach.
+
+    With one or two sites it is the larger.
+    """
+    if len(sizes) < 3:
+        return max(sizes, default=0)
+    limit = max(_MANY, _FAR * statistics.median_low(sizes))
+    return sorted(size for size in sizes if size <= limit)[-2 if twice else -1]
 
 
 def agree_layout(

@@ -38,6 +38,10 @@ _SLACK = 0.01
 """Share by which a mean may exceed its bound: with almost no noise, a factorization has few correct digits."""
 
 
+_MOST_KNOWN = 1e9
+"""Largest information of a row: of 60 rows, with ten kernels and functions with steps, lines and one outlier, 8e6."""
+
+
 def check_moments(ask: Survey) -> Check:
     """Return a check that refuses impossible moments, hyperparameters of another kernel, and other nearest rows."""
 
@@ -112,6 +116,9 @@ def _check_choice(answer: Moments, n_kernels: int, expected: int) -> None:
         refuse("theta", "is out of bounds")
     if len(answer.information) != size * (size + 1) // 2 or not is_information(symmetric(answer.information, size)):
         refuse("information", f"expected a positive semidefinite matrix of {size} parameters")
+    outputs = float(answer.counts.sum()) * max(1, len(answer.classes))
+    if np.abs(answer.information).max(initial=0.0) > _MOST_KNOWN * outputs:
+        refuse("information", "is larger than so many rows can give")
     n_kernels *= size > 0
     if len(answer.likelihoods) != n_kernels or np.abs(answer.likelihoods).max(initial=0.0) > LARGEST:
         refuse("likelihoods", f"expected {n_kernels} numbers up to {LARGEST:g}")

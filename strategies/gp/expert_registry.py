@@ -16,8 +16,9 @@ from numerics.gp.kernels import Kernel
 from numerics.gp.moments import ExpertMoments, Units, in_units, join, remote, remote_inputs, units_of
 from numerics.gp.nearest_rows import learning_rows
 from numerics.shared.classes import places_of
-from protocols.classes import ClassListError, agree_on_classes
+from protocols.classes import ClassListError
 from protocols.gp.payloads import Moments
+from strategies.class_lists import classes_of_most
 from strategies.column_names import check_enough, columns_of_most
 from strategies.errors import FusionError
 
@@ -96,15 +97,15 @@ class ExpertRegistry:
         own_noise: bool = False,
         target: str = "",
     ) -> ExpertRegistry:
-        """Register the experts of the sites that have the same inputs as most sites.
+        """Register the experts of the sites that have the same inputs, and the same kind of output, as most sites.
 
         The unit of the outputs is that of the sites that are not `remote`.
 
         Raises
         ------
         FusionError
-            If no site answered, if two sets of inputs are equally common, or if `target` has classes at some sites and
-            amounts at others.
+            If no site answered, if two sets of inputs are equally common, if `target` has classes at as many sites as
+            amounts, or if the classes do not fit together.
         """
         if not answers:
             raise FusionError("no site has answered with an expert")
@@ -112,13 +113,16 @@ class ExpertRegistry:
         members = {site: answer for site, answer in answers.items() if answer.features == features}
         # Sites are ordered by content, so that a sum over sites does not depend on their names.
         members = dict(sorted(members.items(), key=lambda each: _content(each[1])))
+        classes, others = _classes_of(members, target)
+        excluded |= others
+        members = {site: answer for site, answer in members.items() if site not in others}
         moments = join([moments_of(answer) for answer in members.values()])
         counts = {site: answer.counts for site, answer in members.items()}
         n_experts = [len(each) for each in counts.values()]
         site = np.repeat(np.arange(len(n_experts)), n_experts)
         far = remote_inputs(moments, site)
         units = units_of(moments, ~remote(moments, site)[site], ~far[site])
-        classes, class_counts = _classes_of(members, target)
+        class_counts = _class_counts(members, classes)
         if classes:
             units = replace(units, y_scale=latent_units(class_counts.sum(axis=0)).scale)
         return cls(
@@ -298,16 +302,20 @@ class ExpertRegistry:
         )
 
 
-def _classes_of(answers: Mapping[str, Moments], target: str) -> tuple[tuple[str, ...], Int64[np.ndarray, "M k"]]:
-    """Return the classes of all sites, and the number of each expert's rows of each class."""
+def _classes_of(answers: Mapping[str, Moments], target: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the classes of the sites, and the sites whose outputs do not fit those of most, with the reasons."""
     try:
-        classes = agree_on_classes({site: answer.classes for site, answer in answers.items()}, target)
+        return classes_of_most({site: answer.classes for site, answer in answers.items()}, target)
     except ClassListError as error:
         raise FusionError(str(error)) from error
+
+
+def _class_counts(answers: Mapping[str, Moments], classes: tuple[str, ...]) -> Int64[np.ndarray, "M k"]:
+    """Return the number of each expert's rows of each class."""
     counts = [np.zeros((len(answer.counts), len(classes)), np.int64) for answer in answers.values()]
     for own, answer in zip(counts, answers.values() if classes else (), strict=bool(classes)):
         own[:, places_of(answer.classes, classes)] = answer.class_counts
-    return classes, np.concatenate(counts)
+    return np.concatenate(counts)
 
 
 def _content(answer: Moments) -> tuple[bytes, ...]:

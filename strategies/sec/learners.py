@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float64, Int64
 
 from numerics.sec.pooled_regression import pooled_regression
 from numerics.shared.classes import places_of
-from protocols.classes import agree_on_classes
 from protocols.sec.payloads import FittedModel, Losses
+from strategies.class_lists import classes_of_most
 
 _EXACT = 1e-10
 """Share of the largest error of the learners that counts as no error."""
@@ -75,7 +75,7 @@ class Learners:
         weights: Literal["precision", "rows"] = "precision",
         target: str = "",
     ) -> Learners:
-        """Take the learners that have the same inputs, and leave out the others.
+        """Take the learners that have the same inputs and the same kind of outcome, and leave out the others.
 
         Parameters
         ----------
@@ -110,12 +110,14 @@ class Learners:
                     " name; give a learner of the earlier run the same data, settings and seed"
                 )
                 answers = {name: profile for name, profile in answers.items() if name != site}
-        names = sorted((set(profiles) - set(excluded)) | set(former))
+        lists = {name: profiles[name].classes for name in sorted((set(profiles) - set(excluded)) | set(former))}
+        classes, others = classes_of_most(lists, target, settled=former)
+        excluded |= others
+        names = [name for name in lists if name not in others]
         new = [
             name not in former if former else any(fnmatchcase(name, pattern) for pattern in newcomers) for name in names
         ]
         chosen = {name: profiles[name] for name in names}
-        classes = agree_on_classes({name: profile.classes for name, profile in chosen.items()}, target)
         present = set(answers) & set(names)
         return cls(chosen, np.array(new, bool), present, _weights(chosen.values(), weights), excluded, classes)
 

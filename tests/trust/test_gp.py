@@ -67,6 +67,7 @@ from tests.support.gp_sites import (
 )
 from tests.support.parameters import few
 from tests.support.runs import outcome_of
+from tests.support.tampering import silent
 
 DELTA = 1
 CANARY = {"east": 12_345.678901234567, "depth": 2.3456789012345678, TARGET: 333.44455566677788}
@@ -651,6 +652,7 @@ MOMENTS: dict[str, tuple[str, Callable[[Moments], dict[str, Any]]]] = {
     ),
     "more hyperparameters": ("theta", lambda m: {"theta": np.append(m.theta, 0.0)}),
     "knowledge of other hyperparameters": ("information", lambda m: {"information": m.information[1:]}),
+    "knowledge of more than all rows": ("information", lambda m: {"information": np.full_like(m.information, 1e27)}),
     "knowledge of less than nothing": ("information", lambda m: {"information": -m.information - 1}),
     "a likelihood more than there are kernels": ("likelihoods", lambda m: {"likelihoods": np.zeros(2)}),
     "a likelihood beyond all measure": ("likelihoods", lambda m: {"likelihoods": m.likelihoods + 1e60}),
@@ -837,6 +839,30 @@ def test_what_could_be_true_is_survived(tmp_path: Path, folder: Path, what: str)
             assert all(np.isfinite(array).all() for array in arrays_of(settings))
         elif len(sites) == 1:
             pytest.fail(f"one site ends the run: {found.refusal}")
+
+
+def test_inputs_on_one_line_beyond_all_others_are_survived(tmp_path: Path, folder: Path) -> None:
+    settings = own_data_config(tmp_path, folder, gp__fit_rounds=1, gp__gate="gaussian")
+    found = predict(settings, tamper=forgery(DELTA, Moments, lambda m: full_like(m, covariances=LARGEST**2)))
+    assert any(note.startswith("delta: depth") or note.startswith("delta: east") for note in found.report.notes)
+    assert found.metrics["smse"] < 0.6
+
+
+def in_two_classes(answer: Moments) -> Moments:
+    """An answer of a site with amounts, as if it had two classes."""
+    counts = np.stack([answer.counts - 5, np.full_like(answer.counts, 5)], axis=1)
+    nothing = np.zeros_like(answer.y_means)
+    return replace(answer, classes=("a", "b"), class_counts=counts, y_means=nothing, y_variances=nothing)
+
+
+def test_a_site_with_classes_among_amounts_does_not_stop_the_run(tmp_path: Path, folder: Path) -> None:
+    settings = own_data_config(tmp_path, folder, gp__fit_rounds=1)
+    found = predict(settings, tamper=forgery(DELTA, Moments, in_two_classes))
+    assert found.report.missing["delta"] == [
+        "left out: its target 'grade' holds classes; most sites have amounts: set task there"
+    ]
+    others = predict(own_data_config(tmp_path / "others", folder, gp__fit_rounds=1), tamper=silent(DELTA, [1]))
+    np.testing.assert_array_equal(found.arrays["mean"], others.arrays["mean"])
 
 
 def test_a_name_is_shown_as_text(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flwr.app import Message
 
-from protocols.bc3e.payloads import Shares, Starts, Statistics
+from protocols.bc3e.payloads import Holdings, Shares, Starts, Statistics
 from protocols.gp.payloads import Moments, Predictions
 from server.results import load
 from tests.support.gp_sites import own_data_config, write_world
@@ -48,6 +48,23 @@ def test_impossible_sums_of_bc3e(tmp_path: Path, payload: type, field: str, chan
     assert set(report.missing) == {"site-1"}
     np.testing.assert_array_equal(arrays["alpha"], others["alpha"])
     assert report.metrics == honest.metrics
+
+
+@pytest.mark.parametrize("more", [1, 26, 96])
+def test_classes_of_one_site_alone_do_not_count(tmp_path: Path, more: int) -> None:
+    settings = config(tmp_path, scenario="bc3e-wine", bc3e__max_rounds=5)
+    lie = lying(LIAR, Holdings, "n_classes", lambda n_classes: n_classes + more)
+    report, arrays = load(run(settings, 5, tamper=lie))
+    _, others = load(run(settings, 5, tamper=silent(LIAR, range(1, 10**3))))
+    assert list(report.missing) == ["site-1"]
+    assert f"if {3 + more} is right, set bc3e.classes={3 + more}" in report.missing["site-1"][0]
+    np.testing.assert_array_equal(arrays["alpha"], others["alpha"])
+    if more == 1:
+        given, arrays = load(run(settings | {"bc3e.classes": 4}, 5, tamper=lie))
+        assert (given.missing, len(arrays["alpha"])) == ({}, 4)
+        refusal = outcome_of(settings | {"min-sites": 5}, 5, tamper=lie).refusal
+        assert "4 sites are left to learn" in refusal
+        assert "set bc3e.classes=4" in refusal
 
 
 @pytest.mark.parametrize(("payload", "field", "change", "reason"), SHARED_LIES.values(), ids=SHARED_LIES)

@@ -13,7 +13,7 @@ from consilience.attack.playing import play
 from consilience.attack.site import AttackedSite, real_node
 from numerics.residual.rules import Rules
 from numerics.shared.value_groups import ValueGroups
-from protocols.residual.payloads import Bin, Enrol, Lead, Order
+from protocols.residual.payloads import Bin, Enrol, Fit, Lead, Order
 from protocols.settings import declared
 from tests.support.residual_sites import enrolled_sites
 
@@ -50,6 +50,46 @@ def test_edges_of_groups() -> None:
     assert np.unique(ValueGroups.of(ties, 10).apply(ties), return_counts=True)[1].min() >= 10
     whole = np.repeat([[0.1], [0.7]], 20, axis=0)
     assert (ValueGroups.of(whole, 10).apply(whole) == whole).all(), "equal values stay as they are"
+
+
+def test_runs_with_other_rows_show_no_other_values(tmp_path: Path) -> None:
+    """Groups of the rows that the center chooses would be others in every run: 24 runs told all values of a column."""
+    own = columns()[:, :1]
+    np.savetxt(tmp_path / "own.csv", own, "%.17g", ",", header="a", comments="")
+    site = AttackedSite(real_node(tmp_path / "own.csv", tmp_path / "home", None, {}), {"protocol": "residual"}, own, 9)
+    shown, rng = [], np.random.default_rng(0)
+    for rows in [np.arange(N), *(np.sort(rng.permutation(N)[:n]) for n in (80, 60, 11))]:
+        site.start_run({"residual.align": "row-order"})
+        site.ask(Enrol("x", "row-order"))
+        site.ask(Order(rows, "lars(max_iter=1, cv=2)", min_leaf=1))
+        fitted = site.ask(Fit(own[rows])).fitted[:, 0]  # one column, but for unit and zero
+        shown.append(np.polynomial.Polynomial.fit(fitted, own[rows, 0], 1)(fitted))
+        by_first_run = np.polynomial.Polynomial.fit(shown[0][rows], shown[-1], 1)(shown[0][rows])
+        np.testing.assert_allclose(by_first_run, shown[-1], atol=1e-9)
+    assert len(np.unique(shown[0].round(9))) == N // FEWEST_EQUAL
+
+
+def test_a_run_has_its_rows_in_one_lane(tmp_path: Path) -> None:
+    np.savetxt(tmp_path / "own.csv", columns(), "%.17g", ",", header="a,b,c", comments="")
+    site = attacked(tmp_path, {})
+    for lane in ("1", "0.1"):
+        site.ask(Enrol("x", "row-order"), lane=lane)
+        assert site.ask(Order(np.arange(N // 2), "tree", min_leaf=1), lane=lane) is None
+    assert site.faults == {"malformed-ask": 2}
+
+
+def test_draws_of_a_method_do_not_depend_on_values_within_a_group(tmp_path: Path) -> None:
+    """Else whoever orders two rows could try their values against the draws of a forest."""
+    first, swapped = columns(), columns()
+    near = np.argsort(first[:, 0])[[3, 4]]  # of one group
+    swapped[near, 0] = first[near[::-1], 0]
+    answers = []
+    for name, rows in {"first": first, "swapped": swapped}.items():
+        (tmp_path / name).mkdir()
+        np.savetxt(tmp_path / name / "own.csv", rows, "%.17g", ",", header="a,b,c", comments="")
+        site = attacked(tmp_path / name, {}, agent="rf(n_estimators=3)")
+        answers.append(site.ask(Fit(np.random.default_rng(0).normal(size=(N, 1)))).fitted)
+    np.testing.assert_array_equal(*answers)
 
 
 @pytest.mark.parametrize("n_classes", [0, 2])
@@ -120,13 +160,13 @@ def test_the_draws_of_a_site_are_its_own(tmp_path: Path) -> None:
     np.testing.assert_array_equal(attacked(tmp_path, keys, "third home").ask(Bin(32, 0.0)).bins, first)
 
 
-def attacked(tmp_path: Path, keys: dict[str, object], home: str = "home") -> AttackedSite:
+def attacked(tmp_path: Path, keys: dict[str, object], home: str = "home", agent: str = "tree") -> AttackedSite:
     """A real site whose rows a run has ordered."""
     node = real_node(tmp_path / "own.csv", tmp_path / home, None, keys)
     site = AttackedSite(node, {"protocol": "residual"}, np.zeros((2, 3)), 1)
     assert site.start_run({"residual.align": "row-order"})
     site.ask(Enrol("x", "row-order"))
-    assert site.ask(Order(np.arange(N), "tree", min_leaf=1)) is not None
+    assert site.ask(Order(np.arange(N), agent, min_leaf=1)) is not None
     return site
 
 

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float64
-from scipy.linalg import solve_triangular
 
 from numerics.gp.moments import ExpertMoments
 
@@ -62,17 +61,12 @@ def scores(
     array([0, 1])
     """
     window = WINDOW * lengths
-    # In units of the window Lambda is the identity, whatever the lengths are.
-    spread = np.linalg.cholesky(_semidefinite(experts.covariances / (window[:, None] * window)) + np.eye(len(window)))
-    rows = np.log(experts.counts) - np.log(np.einsum("mdd->md", spread)).sum(axis=1)
+    # In units of the window Lambda is the identity, whatever the lengths are. Rounding or a site may cause negative
+    # eigenvalues, and short windows enlarge them.
+    variances, axes = np.linalg.eigh(experts.covariances / (window[:, None] * window))
+    spread = np.maximum(variances, 0.0) + 1.0
+    rows = np.log(experts.counts) - np.log(spread).sum(axis=1) / 2
     result = np.empty((len(points), len(rows)))
-    for i, (mean, L) in enumerate(zip(experts.means, spread, strict=True)):
-        z = solve_triangular(L, ((points - mean) / window).T, lower=True)
-        result[:, i] = rows[i] - (z**2).sum(axis=0) / 2
+    for i, mean in enumerate(experts.means):
+        result[:, i] = rows[i] - (((points - mean) / window @ axes[i]) ** 2 / spread[i]).sum(axis=1) / 2
     return result
-
-
-def _semidefinite(covariances: Float64[np.ndarray, "M d d"]) -> Float64[np.ndarray, "M d d"]:
-    """Set negative eigenvalues to 0: rounding or a site may cause them, and short windows enlarge them."""
-    variances, axes = np.linalg.eigh(covariances)
-    return np.asarray((axes * np.maximum(variances, 0.0)[:, None, :]) @ axes.swapaxes(1, 2))

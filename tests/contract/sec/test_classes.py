@@ -135,7 +135,11 @@ def test_targets_that_do_not_fit_end_the_run_in_one_sentence(tmp_path: Path, fol
     settings, nodes = deployed_sites(tmp_path, folder, NAMES)
     rows(0, 40, 5).assign(y=np.random.default_rng(0).normal(size=40)).to_csv(folder / "lab-3.csv", index=False)
     outcome = outcome_of(settings, nodes)
-    assert "the target 'y' holds classes at lab-0 and amounts at lab-3; set task=regression or" in outcome.text
+    left_out = "left out: its target 'y' holds amounts; most sites have classes: set task there"
+    assert outcome.report is not None
+    assert left_out in outcome.report.missing["lab-3"][0]
+    tie = outcome_of(settings, [nodes[0], nodes[3]])
+    assert "the target 'y' holds classes at lab-0 and amounts at lab-3; set task=regression or" in tie.text
     pooled = outcome_of({**settings, "sec.combine": "pooled-linear"}, nodes[:3])
     assert "sec.combine=pooled-linear is for amounts, and y has classes; set sec.combine=average" in pooled.text
 

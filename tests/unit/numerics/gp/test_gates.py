@@ -232,6 +232,14 @@ def test_nearest_is_minus_the_squared_distance() -> None:
     np.testing.assert_allclose(nearest.scores(points, experts), expected, rtol=1e-12)
 
 
+def test_the_discriminant_survives_an_expert_whose_inputs_lie_on_a_line_without_end() -> None:
+    usual = moments_of(np.random.default_rng(0).normal(size=(20, 2)), np.zeros(20))
+    endless = ExpertMoments(np.array([20]), np.zeros((1, 2)), np.full((1, 2, 2), 1e100), np.zeros(1), np.ones(1))
+    scores = discriminant.scores(np.ones((1, 2)), join([usual, endless]), np.ones(2))
+    assert np.isfinite(scores).all()
+    assert scores[0, 0] > scores[0, 1]
+
+
 def test_the_discriminant_is_the_expected_number_of_rows_about_a_point() -> None:
     x, _, part = rows(10, (40, 9, 2, 1))
     experts, points = standardized(x, part), np.random.default_rng(0).normal(size=(30, 3))

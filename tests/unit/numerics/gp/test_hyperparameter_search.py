@@ -282,6 +282,12 @@ def test_pooled_starts_are_exact_for_quadratic_sites_that_know_much() -> None:
     np.testing.assert_allclose(pooled_starts(np.zeros(3), bests, hessians, [1] * 4)[0], expected, atol=1e-5)
 
 
+def test_pooled_starts_survive_a_site_that_knows_one_direction_too_well() -> None:
+    start, fits = np.zeros(2), np.array([[1.0, 5.0], [-4.0, 2.0]])
+    starts = pooled_starts(start, fits, np.array([np.full((2, 2), 1e27), np.eye(2)]), [10, 20])
+    np.testing.assert_allclose(starts[:2], [[1, 5], [1, 5]])
+
+
 def test_without_fits_there_is_one_start() -> None:
     starts = pooled_starts(np.array([0.5, 1.0]), np.zeros((0, 2)), np.zeros((0, 2, 2)), [])
     np.testing.assert_array_equal(starts, [[0.5, 1.0]])

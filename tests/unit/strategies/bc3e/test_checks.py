@@ -35,6 +35,7 @@ def layout() -> Layout:
         ({"classifiers": ("svm", "svm")}, "classifiers.*one comes twice"),
         ({"classifiers": ("", "svm")}, "classifiers.*empty"),
         ({"instances": -1}, "negative"),
+        ({"classifiers": ()}, "n_classes.*no classifier"),
     ],
 )
 def test_holdings_that_fit_no_run_are_refused(changes: dict[str, Any], told: str) -> None:
@@ -52,7 +53,10 @@ def test_two_instances_of_one_name_are_refused() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"n_classes": 101}, "left out: it has labels of 101 classes, most sites of 3 at most (bc3e.classes)"),
+        (
+            {"n_classes": 4},
+            "left out: it has labels of 4 classes, the others of 3 at most: if 4 is right, set bc3e.classes=4",
+        ),
         ({"n_clusters": np.array([3, 101])}, "left out: k6 has 101 clusters there, and up to 6 at most sites"),
         (
             {"keys": KEYS + 1},
@@ -78,7 +82,7 @@ def test_confusion_matrices_of_too_many_classes_are_refused() -> None:
 
 def test_sites_of_unequal_sizes_all_take_part() -> None:
     """A site of few instances has seen few of the classes and clusters."""
-    sizes = [(2, [1, 2]), (3, [3, 6]), (100, [3, 100])]
+    sizes = [(2, [1, 2]), (100, [3, 6]), (100, [3, 100])]
     sites = {
         str(place): replace(HELD, n_classes=k, n_clusters=np.array(clusters))
         for place, (k, clusters) in enumerate(sizes)
