@@ -112,7 +112,7 @@ def log_new_categories(name: str, columns: Columns, table: Table) -> None:
         new = [text for cell in others if cell is not None and (text := str(cell)) != "nan"]
         if new:
             words = list_names(list(dict.fromkeys(new)), _MOST_SHOWN)
-            told = (
+            sentence = (
                 f"{len(new)} of {columns.n} rows are of categories of {column!r} that the model does not know ({words})"
             )
-            logger.warning("site %s: %s: they count as none", name, told)
+            logger.warning("site %s: %s: they count as none", name, sentence)
