@@ -124,6 +124,12 @@ def _changed(column: str, change: Callable[[Any], Any]) -> Falsify:
     return lambda frame: frame.assign(**{column: change(frame[column])})
 
 
+def _half_hidden(keys: Any) -> Any:
+    hidden = keys.copy()
+    hidden[::2] = keys[::2, ::-1]
+    return hidden
+
+
 def _negative(value: Any) -> Any:
     return -value
 
@@ -185,6 +191,7 @@ LIES: Mapping[str, tuple[Lie, ...]] = {
         Lie("later rows 20 % larger a round", drifting("residual.FittedValues", "held", 0.2)),
         Lie("repeats its first answer", stale("residual.FittedValues")),
         Lie("no entity that others know", saying("residual.Holdings", keys=lambda each: each[:, ::-1])),
+        Lie("half of its entities hidden", saying("residual.Holdings", keys=_half_hidden)),
         Lie("one entity for all rows", saying("residual.Holdings", keys=lambda each: 0 * each)),
         Lie("one wrong cell of an input", rows=_wrong_cell("x0")),
     ),

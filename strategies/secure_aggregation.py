@@ -19,7 +19,17 @@ from protocols.secure_aggregation.masking import MaskError, context, digest
 from protocols.secure_aggregation.payloads import Deal, Hide, Join, Keys, MaskedAnswer, SecretShares, Shares, Show
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload, PayloadError, shorten
-from protocols.wire.vector_encoding import Sum, Vector, from_vector, layout, minus, plus, size_of, to_vector
+from protocols.wire.vector_encoding import (
+    Sum,
+    Vector,
+    check_summable,
+    from_vector,
+    layout,
+    minus,
+    plus,
+    size_of,
+    to_vector,
+)
 from strategies.conversation import Check, Conversation, Tell
 from strategies.errors import FusionError
 
@@ -102,7 +112,12 @@ def ask_plain_or_masked(
         As of `strategies.conversation.Tell`, without masks.
     """
     if masking is None:
-        check = check_of({site: (site,) for site in asks})
+        own = check_of({site: (site,) for site in asks})
+
+        def check(site: str, answer: Sum) -> None:
+            own(site, answer)
+            check_summable(answer)
+
         answers: dict[str, Sum] = {}
         for _ in range(attempts):
             missing = {site: ask for site, ask in asks.items() if site not in answers}

@@ -145,7 +145,7 @@ def _rows_leave(candidates: tuple[Candidate, ...], config: Mapping[str, object])
 
 
 def _candidate_lines(candidates: tuple[Candidate, ...], config: Mapping[str, object]) -> list[str]:
-    lines = []
+    lines, how = [], Settings.of(config).standardize
     for each in candidates:
         content = _CONTENT[each.method]
         if each.method in ROW_MODELS and not allows_row_models(config):
@@ -153,7 +153,7 @@ def _candidate_lines(candidates: tuple[Candidate, ...], config: Mapping[str, obj
         if each.method in _TREES:
             least = max(Settings.of(config).min_leaf, own_number(config, "min-leaf", Consents.min_leaf))
             content += f" ({least} rows or more in a leaf)"
-        if each.method in ("nn", *ROW_MODELS) and Settings.of(config).standardize == "model":
+        if (each.method == "nn" and how != "learner") or (each.method in ROW_MODELS and how == "model"):
             content += "; and the mean and deviation of every column used"
         lines.append(f"    {each.text}: {content}")
     return lines

@@ -154,7 +154,7 @@ class Disclosure:
 
 
 def commit_to(site: Site, ask: Select | Exchange | Pool | Predict) -> None:
-    """Hold the center to one ask of each kind in each repetition of a run, to their number, and to one seed.
+    """Hold the center to one `Select` in a run, one ask of each other kind in each repetition, and one seed.
 
     Another set of models, another method, or another split of the rows would be further questions about the same rows.
 
@@ -166,5 +166,6 @@ def commit_to(site: Site, ask: Select | Exchange | Pool | Predict) -> None:
     what, keeps, repetitions = type(ask).__name__, site.commitments.keeps, repetitions_of(site)
     if site.has_private_rows and site.lane not in map(str, range(repetitions)):
         raise SiteFault(Fault.MALFORMED_ASK, f"an ask in repetition {site.lane} of a run that has {repetitions}")
-    if not (keeps("rows", site.seed, ask.standardize, repetitions) and keeps(f"{what} {site.lane}", ask)):
+    kind = what if isinstance(ask, Select) else f"{what} {site.lane}"
+    if not (keeps("rows", site.seed, ask.standardize, repetitions) and keeps(kind, ask)):
         raise SiteFault(Fault.MALFORMED_ASK, f"another {what} than earlier in this run")

@@ -72,8 +72,9 @@ def _reference(
 
 def _candidates(ask: Select, site: Site, *, classes: bool) -> tuple[Candidate, ...]:
     """Return the site's own candidates, or those of the run; without row models, unless the site allows them."""
+    own = str(site.config.get("candidates", ""))
     try:
-        candidates = parse_candidates(str(site.config.get("candidates", "")) or ask.candidates, classes=classes)
+        candidates = parse_candidates(own or ask.candidates, classes=classes, own=bool(own))
     except CandidateError as error:
         raise LoggedFault(Fault.BAD_CANDIDATES, f"site {site.name}: {error}") from error
     if site.consents.allows("allow-row-models", run_key="sec.allow-row-models"):

@@ -87,9 +87,10 @@ def check_together(
 
 def candidates_of(config: Mapping[str, object], *, classes: bool) -> tuple[Candidate, ...]:
     """Return the site's own candidates, or those of the run; a `DataError` if none can be read, or is allowed."""
-    own_list = setting(config, "candidates") or setting(config, "sec.candidates")
+    own = setting(config, "candidates")
+    text = own or setting(config, "sec.candidates") or Settings.candidates
     try:
-        candidates = parse_candidates(own_list or Settings.candidates, classes=classes)
+        candidates = parse_candidates(text, classes=classes, own=bool(own))
     except CandidateError as error:
         raise DataError(f"configuration: {error}", "bad-configuration") from error
     if not allows_row_models(config) and all(each.method in ROW_MODELS for each in candidates):

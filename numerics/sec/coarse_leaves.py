@@ -3,7 +3,8 @@
 A leaf holds a mean over five rows or more. But the leaves of boosted trees overlap in any way, and each is a linear
 equation in the numbers of rows, and their sums of outcomes, between all thresholds: the leaves of a hundred trees tell
 of single rows where they lie and what their outcomes are (`consilience attack sec`, ``leaves``). Equations that hold to
-a fiftieth of the outcome's range do not.
+a fiftieth of the outcome's range do not. The value that boosting starts with stays: it is the mean of all rows, or of
+nine in ten of 10,000 or more (`hgb`), and a run cannot set another share (`numerics.shared.candidates`).
 """
 
 from __future__ import annotations

@@ -32,8 +32,9 @@ def fit_classes(
     """Fit a candidate to classes.
 
     As `numerics.shared.regressors.fit`: one thread, scalers where the method depends on units and `standardize` is
-    ``model``. A scaled logistic regression is returned as a plain one in the units of the rows. Rows of one class give
-    a model with this class alone.
+    ``model``; where it is ``none``, for networks and logistic regressions only: in large units these have hardly a
+    penalty, and tell of the few rows at the margin. A scaled logistic regression is returned as a plain one in the
+    units of the rows. Rows of one class give a model with this class alone.
 
     Parameters
     ----------
@@ -80,7 +81,8 @@ def fit_classes(
         weights["sample_weight"] = compute_sample_weight("balanced", places)
     if group > 1 and LEAF in parameters:
         x = ValueGroups.of(x, group).apply(x)
-    scaler = StandardScaler() if standardize == "model" and LEAF not in parameters else None
+    scaled = standardize == "model" or (standardize == "none" and candidate.method in ("lr", "nn"))
+    scaler = StandardScaler() if scaled and LEAF not in parameters else None
     with quiet_fit():
         estimator.fit(x if scaler is None else scaler.fit_transform(x), places, **weights)
     if scaler is None:

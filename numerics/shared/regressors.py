@@ -29,8 +29,9 @@ def build(candidate: Candidate, *, standardize: str, min_leaf: int, seed: int) -
         Method and settings.
     standardize : str
         ``"model"``: with scalers of x and y, if the method depends on units; ``"learner"`` (the rows are standardized
-        already) and ``"none"``: without. A linear regression gets no scaler: it is the same function in any units.
-        (With fewer rows than inputs it is the exact solution of minimum norm, in the given units.)
+        already) and ``"none"``: without; but a network gets scalers with ``"none"``, too, since in large units its
+        first steps leave single rows in its weights. A linear regression gets none: it is the same function in any
+        units. (With fewer rows than inputs it is the exact solution of minimum norm, in the given units.)
     min_leaf : int
         Fewest rows in a leaf of a tree.
     seed : int
@@ -61,10 +62,11 @@ def build(candidate: Candidate, *, standardize: str, min_leaf: int, seed: int) -
     if parameters.get("cv") is not None:
         # Shuffled: a site may keep its rows sorted, so that consecutive parts would differ.
         estimator.set_params(cv=KFold(parameters["cv"], shuffle=True, random_state=seed))
-    if standardize != "model" or LEAF in parameters or isinstance(estimator, LinearRegression):
+    scaled = standardize == "model" or (standardize == "none" and candidate.method == "nn")
+    if not scaled or LEAF in parameters or isinstance(estimator, LinearRegression):
         return estimator
-    scaled = Pipeline([("scale", StandardScaler()), ("method", estimator)])
-    return TransformedTargetRegressor(regressor=scaled, transformer=StandardScaler())
+    pipeline = Pipeline([("scale", StandardScaler()), ("method", estimator)])
+    return TransformedTargetRegressor(regressor=pipeline, transformer=StandardScaler())
 
 
 def fit(

@@ -101,7 +101,7 @@ _MESSAGES = {
     Fault.MALFORMED_ASK: "the ask did not pass the site's checks; do both sides run the same version?",
     Fault.UNKNOWN_ASK: "the site does not answer this payload; do both sides run the same version?",
     Fault.STALE_MEMORY: "it no longer remembers what it was asked before (restarted without a site-output-dir?)",
-    Fault.BAD_SITE_NAME: "its name has other characters than letters, digits, dot, hyphen and underscore, or over 64",
+    Fault.BAD_SITE_NAME: "its name has other characters than A-Z, a-z, digits, dot, hyphen and underscore, or over 64",
     Fault.WRONG_NUMBER_OF_SITES: "the data are split over another number of sites than the federation has",
     Fault.SCENARIO_UNAVAILABLE: "it cannot build its part of the scenario; the details are in the site's own log",
     Fault.BAD_CONFIGURATION: "its node configuration is not usable; the details are in the site's own log",

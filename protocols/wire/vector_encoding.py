@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import UInt64
 
-from numerics.shared.exact_sum import WORDS, add, from_words, negate, to_words
-from protocols.wire.payload import Payload, specs
+from numerics.shared.exact_sum import LARGEST_TERM, WORDS, add, from_words, negate, to_words
+from protocols.wire.payload import Payload, PayloadError, specs
 
 Sum = TypeVar("Sum", bound=Payload)
 Vector = UInt64[np.ndarray, "w"]
@@ -66,6 +66,21 @@ def to_vector(payload: Payload) -> Vector:
         else:
             floats.append(part.ravel())
     return np.concatenate([*integers, to_words(np.concatenate(floats)).ravel()])
+
+
+def check_summable(payload: Payload) -> None:
+    """Refuse a payload with a number that is too large to be added up.
+
+    Examples
+    --------
+    >>> from protocols.gp.payloads import Slope
+    >>> check_summable(Slope(1e60, np.zeros(3)))
+    Traceback (most recent call last):
+    protocols.wire.payload.PayloadError: payload gp.Slope, field 'loss': is larger than 1.53e+54
+    """
+    for name, part in _parts(payload):
+        if part.dtype.kind == "f" and not (np.abs(part) <= LARGEST_TERM).all():
+            raise PayloadError(payload.title(), name, f"is larger than {LARGEST_TERM:.3g}")
 
 
 def from_vector(like: Sum, vector: Vector) -> tuple[int, Sum]:

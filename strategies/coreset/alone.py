@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.coreset.fairness.apportionment import PointMasses
-from protocols.coreset.payloads import LARGEST_SUM, Compare, CostsAlone
+from protocols.coreset.payloads import Compare, CostsAlone
 from protocols.wire.payload import PayloadError
 from strategies.conversation import Check, Conversation
 from strategies.coreset.exact_assignment import BestPrices
@@ -19,6 +19,12 @@ from strategies.secure_aggregation import CheckOf, Masking
 
 _ROUNDING = 0.02
 """Largest relative error of figures computed from sums of three digits."""
+_MOST_ALONE = 6.0
+"""Largest cost alone, in units of the squares of a site's rows around their mean m.
+
+Fair clusters cost 1 at most. The distance of a left-out row p from a center c has ``|p - c|^2 <= 2 |p - m|^2 + 2 |c -
+m|^2``, and the center nearest to m is no farther from it than four fifths of the rows are on average: 2 + 2 / .8.
+"""
 
 
 def ask_alone(
@@ -65,7 +71,7 @@ def ask_alone(
 
 def _check(outcome: CoresetOutcome) -> CheckOf:
     """Return a check of the number of compared rows, and of the sums against each other."""
-    pool, costs = outcome.pool, outcome.possible_costs()
+    pool, costs, squares = outcome.pool, outcome.possible_costs(), outcome.squares_by_site()
 
     def check_of(sites_of: Mapping[str, tuple[str, ...]]) -> Check:
         def check(name: str, answer: CostsAlone) -> None:
@@ -80,9 +86,8 @@ def _check(outcome: CoresetOutcome) -> CheckOf:
             most = 4 * sum(float(costs[site][0, 1]) for site in sites)
             if not 0 <= answer.together <= most * (1 + _ROUNDING):
                 raise PayloadError(answer.title(), "together", "is not a cost of rows with these points")
-            # Squares of larger sums would overflow.
-            if not 0 <= answer.alone <= LARGEST_SUM:
-                raise PayloadError(answer.title(), "alone", f"expected a sum from 0 to {LARGEST_SUM:g}")
+            if not 0 <= answer.alone <= _MOST_ALONE * sum(squares[site] for site in sites):
+                raise PayloadError(answer.title(), "alone", "is not a cost of rows with these points")
             gap, total = abs(answer.together - answer.alone), answer.together + answer.alone
             slack = _ROUNDING * total
             # Cauchy and Schwarz; no difference is larger than all sums together.

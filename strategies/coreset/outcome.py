@@ -11,7 +11,7 @@ from jaxtyping import Float64, Int64, Shaped
 from numerics.coreset.fairness.apportionment import PointMasses
 from numerics.coreset.fairness.assignment import Assignment
 from numerics.coreset.fairness.clustering import Clustering
-from numerics.coreset.weighted_points import WeightedPoints
+from numerics.coreset.weighted_points import WeightedPoints, moments
 from numerics.shared.distances import squared_distances
 from protocols.coreset.payloads import Construction, CostsAlone
 from strategies.coreset.fairness import Fairness
@@ -151,6 +151,14 @@ class CoresetOutcome:
             roots = np.maximum(np.sqrt(ends) + slack * np.array([-1, 1, -1, 1]), 0.0)
             bounds[site] = (roots**2).reshape(2, 2)
         return bounds
+
+    def squares_by_site(self) -> dict[str, float]:
+        """Return, by site, the sum of its rows' squared distances from their mean, in units of the centers' scale."""
+        squares = {}
+        for site, summary in self.pool.summaries.items():
+            rows = WeightedPoints(summary.points, summary.weights, summary.group, summary.movement)
+            squares[site] = float((moments(rows)[1] / self.centers.scale**2).sum() * summary.weights.sum())
+        return squares
 
     @property
     def bounded(self) -> tuple[tuple[str, ...], Int64[np.ndarray, "k G"]]:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flwr.app import Message
 
-from protocols.coreset.payloads import ClusterCosts, Summary
+from protocols.coreset.payloads import ClusterCosts, CostsAlone, Masses, Summary
 from server.results import load
 from strategies.coreset.pooled_coreset import PooledCoreset
 from strategies.coreset.robust import FARTHEST, far_sites
-from tests.support.grid import config
+from tests.support.grid import Tamper, config
 from tests.support.runs import run
 from tests.support.tampering import lying, silent
 
@@ -96,3 +97,30 @@ def test_a_cost_that_no_rows_have_is_refused(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, coreset__assignment="exact", coreset__price_rounds=2)
     report = load(run(settings, N_SITES, tamper=lying(LIAR, ClusterCosts, "cost", lambda cost: 100 * cost)))[0]
     assert any("is not a cost of rows with these points" in line for line in report.missing[f"site-{LIAR}"])
+
+
+def costs(**lies: float) -> Tamper:
+    """The site's sums of what its rows cost together and alone, several of them changed."""
+
+    def tamper(at: int, number: int, reply: Message) -> Message | None:
+        for field, value in lies.items():
+            reply = lying(LIAR, CostsAlone, field, lambda _: value)(at, number, reply)  # type: ignore[assignment]  # noqa: B023
+        return reply
+
+    return tamper
+
+
+@pytest.mark.parametrize("alone", [1e20, 1e50])
+def test_a_cost_alone_that_no_rows_have_is_refused(tmp_path: Path, alone: float) -> None:
+    """It used to end the run of all."""
+    report = load(run(settings_of(tmp_path), N_SITES, tamper=costs(alone=alone, squares=alone**2 / 300)))[0]
+    assert any("'alone': is not a cost of rows with these points" in line for line in report.missing[f"site-{LIAR}"])
+    assert "cost_alone" in report.metrics
+
+
+@pytest.mark.parametrize("cost", [1e55, 1e300])
+def test_a_sum_too_large_to_be_added_up_is_refused(tmp_path: Path, cost: float) -> None:
+    settings = settings_of(tmp_path, coreset__assignment="exact", coreset__price_rounds=1, coreset__refine=0)
+    lie = lying(LIAR, Masses, "exact", lambda exact: exact * 0 + cost)
+    report = load(run(settings, N_SITES, tamper=lie))[0]
+    assert any("is larger than 1.53e+54" in line for line in report.missing[f"site-{LIAR}"])

@@ -26,7 +26,9 @@ from consilience.attack.playing import play
 from numerics.sec.disclosure import noise_of, supported_predictions
 from numerics.sec.losses import Loss, mixture_weights
 from numerics.sec.sharpening import best_power, sharpened
+from numerics.shared.candidates import CandidateError, parse_candidates
 from numerics.shared.regression_rows import RegressionRows
+from numerics.shared.regressors import fit
 from numerics.shared.value_groups import ValueGroups
 from protocols.models import decode_model, encode_model
 from protocols.sec.payloads import Errors, Exchange, FittedModel, Losses, Pool, Predict
@@ -117,6 +119,72 @@ def test_no_setting_of_the_center_makes_leaves_of_single_outcomes_or_work_withou
 ) -> None:
     settings, nodes = deployed_sites(tmp_path, folder, LABS, sec__candidates=candidates)
     assert "[bad-candidates]" in outcome_of(settings, nodes).text
+
+
+# -- settings of a run's candidates -----------------------------------------------------------------------------------
+
+ONE_ROW = [  # of 80 rows, as many as runs were in the weights or start values of these (78 in one run of 400 lanes)
+    "nn(solver=sgd, alpha=0.1, early_stopping=true, validation_fraction=0.987, max_iter=1, learning_rate_init=1e12)",
+    "nn(learning_rate_init=1e12, batch_size=1)",
+    "nn(alpha=0)",
+    "gb(n_estimators=1, n_iter_no_change=1, validation_fraction=0.987)",
+    "hgb(max_iter=1, early_stopping=true, validation_fraction=0.987)",
+    "gb(learning_rate=1e6)",
+    "rf(min_samples_split=70)",
+]
+
+
+@pytest.mark.parametrize("candidates", ONE_ROW)
+def test_no_setting_of_a_run_fits_a_model_to_one_row(tmp_path: Path, candidates: str) -> None:
+    with pytest.raises(SiteFault) as refused:
+        select(real_site(tmp_path), candidates=candidates)
+    assert refused.value.fault is Fault.BAD_CANDIDATES
+
+
+def test_no_setting_of_a_run_fits_classes_to_the_rows_at_the_margin() -> None:
+    for candidates in ("lr(C=1e6)", "lr(l1_ratio=1)", *ONE_ROW):
+        with pytest.raises(CandidateError):
+            parse_candidates(candidates, classes=True)
+    assert parse_candidates("lr(C=1)", classes=True)
+
+
+def test_a_site_sets_what_it_likes_in_its_own_list(tmp_path: Path) -> None:
+    site = real_site(tmp_path, candidates="gb(n_estimators=5, n_iter_no_change=2, validation_fraction=0.2)")
+    assert select(site, candidates="nn(solver=sgd)").method.startswith("gb(n_estimators=5, n_iter")
+
+
+@pytest.mark.parametrize("start_value", ["gb(n_estimators=1)", "hgb(max_iter=1)"])
+def test_boosting_starts_with_the_mean_of_all_rows(tmp_path: Path, start_value: str) -> None:
+    site = real_site(tmp_path)
+    model = decode_model(select(site, candidates=start_value).model)
+    start = model._baseline_prediction if hasattr(model, "_baseline_prediction") else model.init_.constant_
+    assert np.ravel(start) == pytest.approx(site.shard.y.mean())
+
+
+def test_a_run_has_one_list_of_candidates_in_all_its_repetitions(tmp_path: Path) -> None:
+    """With 1000 repetitions it would have 1000 lists."""
+    site = real_site(tmp_path, repetitions=3)
+    select(site)
+    select(site.in_lane("1"))
+    with pytest.raises(SiteFault) as refused:
+        select(site.in_lane("2"), candidates="ridge")
+    assert refused.value.fault is Fault.MALFORMED_ASK
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_weights_of_a_network_hold_no_row_in_any_units(tmp_path: Path, protected: bool) -> None:
+    """In large units the first step of an unscaled network leaves rows of units that are active on one row only."""
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    y = (50 + 10 * x.sum(axis=1)) * 1e15
+    [candidate] = parse_candidates("nn(hidden_layer_sizes=200, max_iter=1)")
+    model: Any = fit(candidate, x, y, standardize="none" if protected else "learner", min_leaf=5, seed=0)
+    network, shift, scale = model, np.zeros(3), np.ones(3)
+    if protected:
+        scaler, network = (step for _, step in model.regressor_.steps)
+        shift, scale = scaler.mean_, scaler.scale_
+    points = (network.coefs_[0] / network.intercepts_[0]).T * scale + shift
+    found = sum(np.abs(points - row).max(axis=1).min() < 1e-5 for row in x)
+    assert (found == 0) == protected
 
 
 # -- very many rows ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from protocols.coreset.payloads import LARGEST_SUM, CostsAlone
+from protocols.coreset.payloads import CostsAlone
 from protocols.wire.payload import PayloadError
 from strategies.coreset.alone import _check, paired_difference
 
@@ -22,6 +22,7 @@ def check(answer: CostsAlone, sites: tuple[str, ...] = ("a",)) -> None:
     outcome: Any = SimpleNamespace(
         pool=SimpleNamespace(rows_of=lambda names: np.full(len(names), ROWS)),
         possible_costs=lambda: {site: np.array([[0.0, MOST]]) for site in ("a", "b")},
+        squares_by_site=lambda: dict.fromkeys(("a", "b"), MOST),
     )
     _check(outcome)({"answer": sites})("answer", answer)
 
@@ -50,7 +51,8 @@ def test_what_rows_can_cost_is_taken(answer: CostsAlone) -> None:
         ({"together": 4.1 * MOST}, "together"),
         ({"together": float("nan")}, "together"),
         ({"alone": -1.0}, "alone"),
-        ({"alone": 2 * LARGEST_SUM}, "alone"),
+        ({"alone": 6.1 * MOST, "squares": (6.1 * MOST) ** 2 / ROWS}, "alone"),
+        ({"alone": 1e50, "squares": 1e100 / ROWS}, "alone"),
         ({"squares": 5.0}, "squares"),
         ({"squares": 95.0**2}, "squares"),
     ],

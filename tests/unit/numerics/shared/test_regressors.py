@@ -95,11 +95,8 @@ def test_names_with_and_without_settings() -> None:
     ]
     assert found[1].settings == (("max_depth", 3), ("n_estimators", 50))
     assert found[2].settings == (("C", 100.0), ("kernel", "linear"))
-    assert one("rf(max_features=sqrt, oob_score=False, max_depth=None)").settings == (
-        ("max_depth", None),
-        ("max_features", "sqrt"),
-        ("oob_score", False),
-    )
+    assert one("lasso(tol=1e-3, positive=False, cv=5)").settings == (("cv", 5), ("positive", False), ("tol", 1e-3))
+    assert one("rf(max_features=sqrt, max_depth=None)").settings == (("max_depth", None), ("max_features", "sqrt"))
     assert one("lr()").settings == ()
 
 
@@ -136,6 +133,13 @@ def test_names_with_and_without_settings() -> None:
         ("knn(weights=print)", "'weights' parameter"),
         ("knn(metric=precomputed)", "needs rows"),
         ("lasso(cv=1)", "cv is a number of parts of the rows, 2 or more, not 1"),
+        (
+            "nn(solver=sgd)",
+            "solver is for a site's own candidates only.*set: activation, alpha, hidden",
+        ),
+        ("nn(alpha=0)", "a run may set alpha to 0.01 or more, not 0"),
+        ("gb(learning_rate=2.0)", "a run may set learning_rate to 0.001 to 1, not 2.0"),
+        ("gb(learning_rate=nan)", "learning_rate"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_one_sentence(text: str, message: str) -> None:
@@ -148,7 +152,7 @@ def test_trees_keep_the_leaf_size_of_the_run() -> None:
     for method in ("rf", "gb", "hgb", "tree"):
         assert build(one(method), standardize="model", min_leaf=7, seed=0).min_samples_leaf == 7
     forest = build(one("rf"), standardize="model", min_leaf=5, seed=3)
-    assert (forest.n_estimators, forest.max_features, forest.n_jobs, forest.random_state) == (50, 1 / 3, None, 3)
+    assert (forest.n_estimators, forest.max_features, forest.n_jobs, forest.random_state) == (50, 1.0, None, 3)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -157,7 +161,8 @@ def test_what_feels_units_is_between_scalers(method: str) -> None:
     assert isinstance(build(one(method), standardize="model", min_leaf=1, seed=0), TransformedTargetRegressor) == scaled
     for standardize in ("learner", "none"):
         plain = build(one(method), standardize=standardize, min_leaf=1, seed=0)
-        assert not isinstance(plain, TransformedTargetRegressor | Pipeline)
+        always = method == "nn" and standardize == "none"
+        assert isinstance(plain, TransformedTargetRegressor | Pipeline) == always
     with pytest.raises(ValueError, match="model, learner, none, not 'both'"):
         build(one(method), standardize="both", min_leaf=1, seed=0)
 
@@ -272,7 +277,7 @@ def test_the_smallest_error_wins_wherever_it_stands(selection: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "first"), [("lr lr(copy_X=False)", "lr"), ("lr(copy_X=False) lr", "lr(copy_X=False)")]
+    ("text", "first"), [("lr lr(positive=False)", "lr"), ("lr(positive=False) lr", "lr(positive=False)")]
 )
 def test_of_equal_errors_the_earlier_candidate(text: str, first: str) -> None:
     assert chosen(text, *rows()).method == first
