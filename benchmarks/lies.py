@@ -145,6 +145,12 @@ def _no_errors() -> Say:
     return both(own, saying("sec.Losses", losses=lambda each: 0 * each + 1e-9))
 
 
+def _half_hidden(keys: Any) -> Any:
+    hidden = keys.copy()
+    hidden[::2] = keys[::2, ::-1]
+    return hidden
+
+
 def _negative(value: Any) -> Any:
     return -value
 
@@ -185,6 +191,15 @@ LIES: Mapping[str, tuple[Lie, ...]] = {
         Lie("two sites: mean + 1", saying("gp.Predictions", mean=lambda each: each + 1), n_liars=2),
         Lie("two sites: mean + .5", saying("gp.Predictions", mean=lambda each: each + 0.5), n_liars=2),
         Lie("mean with the sign flipped", _flip("gp.Predictions", "mean")),
+        Lie(
+            "minus 50 times its likelihood",
+            saying(
+                "gp.Likelihood",
+                values=lambda each: -50 * each - 1e6,
+                gradients=lambda each: -50 * each,
+                informations=lambda each: 50 * each,
+            ),
+        ),
         Lie("one wrong cell of an input", rows=_wrong_cell("x0")),
         Lie("one wrong output", rows=_wrong_cell("y")),
     ),
@@ -197,6 +212,7 @@ LIES: Mapping[str, tuple[Lie, ...]] = {
         Lie("later rows 20 % larger a round", drifting("residual.FittedValues", "held", 0.2)),
         Lie("repeats its first answer", stale("residual.FittedValues")),
         Lie("no entity that others know", saying("residual.Holdings", keys=lambda each: each[:, ::-1])),
+        Lie("half of its entities hidden", saying("residual.Holdings", keys=_half_hidden)),
         Lie("one entity for all rows", saying("residual.Holdings", keys=lambda each: 0 * each)),
         Lie("one wrong cell of an input", rows=_wrong_cell("x0")),
     ),

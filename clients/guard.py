@@ -140,7 +140,7 @@ class Guard:
             if not self._node.get(key):
                 raise GuardError(f"guard: {key} is not set in --node-config; add {key}='...'")
         if not usable_name(self.name):
-            raise GuardError(f"guard: site must have letters, digits, dot, hyphen and underscore, not {self.name!r}")
+            raise GuardError(f"guard: site must have A-Z, a-z, digits, dot, hyphen and underscore, not {self.name!r}")
         try:
             policy_of(self._node, simulated=False)
         except SiteFault as error:

@@ -13,7 +13,8 @@ from clients.data.simulated_sites import simulated_sites
 from clients.data.source import without_notes
 from consilience.python_data import is_one_site, named_data, table_of_rows
 from protocols import registry
-from server.preflight import check_columns
+from server.preflight import check_columns, check_together
+from server.report.protocol import report_of
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class DataCheck:
             place, tables = named_data(rows, None)  # held as long as they are checked
             sites = simulated_sites(place)
             check_columns(sites, protocol, config)
+            check_together(sites, protocol, config, report_of(protocol).center_files(config, scenario=False))
             by_site = tables.tables if tables else dict(zip(sites.names, sites.paths, strict=True))
             parts = [_lines(name, by_site[name], protocol, config) for name in sites.names]
             return cls(protocol, tuple(line for lines in parts for line in (*lines, ""))[:-1])

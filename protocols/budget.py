@@ -11,7 +11,7 @@ RUNS, ASKS, BYTES_IN, BYTES_OUT = "runs", "asks", "bytes-in", "bytes-out"
 MODELS, QUERY_POINTS, ASSIGNMENTS = "models", "query-points", "assignments"
 
 KINDS = {
-    RUNS: "runs that asked anything about the data",
+    RUNS: "runs that asked anything about the data, and repetitions of bc3e that counted right decisions",
     ASKS: "asks about the data; a repeated one counts again",
     MODELS: "models, or values of parameters, that were evaluated on the rows or fitted to them",
     QUERY_POINTS: "points at which a model of the rows predicted",

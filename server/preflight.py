@@ -34,7 +34,7 @@ from server.report.protocol import report_of
 from server.run_plan import CenterData, RunPlan
 from strategies.interrupted_run import CheckpointError, check_identity
 
-__all__ = ["REFUSALS", "check_columns", "preflight", "refuse_other_protocols"]
+__all__ = ["REFUSALS", "check_columns", "check_together", "preflight", "refuse_other_protocols"]
 
 REFUSALS = (CheckpointError, DataError, ResultsError, ScenarioError, SettingError)
 """What `preflight` raises: errors that the user can correct, of one sentence each."""
@@ -103,9 +103,7 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
     for each in plan.configs:
         registry.room(protocol, "settings").Settings.of(each).check_together(each, present)
     if own is not None and simulated:
-        shards = check_rows(own, protocol, config)
-        if shards:
-            plan = replace(plan, notes=(*plan.notes, *_check_together(plan, shards)))
+        plan = replace(plan, notes=(*plan.notes, *check_together(own, protocol, config, plan.center.files)))
     _check_output(plan)
     if config["resume-from"]:
         _check_interrupted(plan)
@@ -244,10 +242,21 @@ def check_rows(sites: SimulatedSites, protocol: str, config: Mapping[str, Any]) 
         return read_all(configs, getattr(room, "check_rows", room.open_shard), sources)
 
 
-def _check_together(plan: RunPlan, shards: Mapping[str, Any]) -> tuple[str, ...]:
-    """Refuse rows of the sites and of the fusion center that do not fit together; return notes for the user."""
-    check = getattr(registry.room(plan.protocol, "shard"), "check_together", None)
-    return tuple((check and check(shards, plan.center.files, plan.config)) or ())
+def check_together(
+    sites: SimulatedSites, protocol: str, config: Mapping[str, Any], center: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Check that rows of simulated sites and of the fusion center fit together; return notes for the user.
+
+    Parameters
+    ----------
+    sites, protocol, config
+        As of `check_rows`, whose errors this raises, too.
+    center : Mapping
+        The fusion center's own files (`server.report.protocol.ProtocolReport.center_files`).
+    """
+    check = getattr(registry.room(protocol, "shard"), "check_together", None)
+    shards = check_rows(sites, protocol, config)
+    return tuple((shards and check and check(shards, center, config)) or ())
 
 
 def _are_at_hand(sites: SimulatedSites) -> bool:

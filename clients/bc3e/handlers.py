@@ -69,6 +69,7 @@ from protocols.bc3e.payloads import (
     coarse_percent,
 )
 from protocols.bc3e.settings import LARGEST_SMOOTHING
+from protocols.budget import RUNS
 from protocols.wire.faults import Fault, SiteFault
 
 # -- survey and setup -------------------------------------------------------------------------------------------------
@@ -359,6 +360,8 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     gamma[:, mask] = private if predicts else private[:, state.private_part().distinct.of_row]
     gamma[:, state.shared] = ask.gamma
     commit_to(f"conclude {site.repetition}", site, ask, gamma)
+    if site.repetition:  # else a center would count right decisions in any number of repetitions of one run
+        site.charge(amounts={RUNS: 1})
     theta = class_probabilities(gamma, ask.alpha, ask.doubt)
     write_theta(site, shard, theta, prediction.FILE if predicts else "theta.csv")
     counting = counting_of(site)

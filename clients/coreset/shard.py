@@ -26,7 +26,6 @@ from clients.data.blocks import Blocks, open_blocks
 from clients.data.columns import Tables, check_alike
 from clients.shards import logged_fault
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
-from protocols.coreset.payloads import LARGEST
 from protocols.coreset.settings import ALL_EQUAL, Consents, Settings
 
 __all__ = ["check_rows", "keep_shard", "open_shard", "read_shard"]
@@ -236,9 +235,6 @@ def _coordinates(table: Table, schema: Table, features: Sequence[str]) -> Float6
     for j, name in enumerate(features):
         x[:, j] = numeric(table, name, allow_missing=False)
         _check_kind(table, schema, name)
-    for row, j in np.argwhere(np.abs(x) > LARGEST)[:1]:
-        cell = cell_name(table, features[j], int(row))
-        raise DataError(f"{cell}: {x[row, j]:g} is too large; numbers up to {LARGEST:g} can be squared", "not-finite")
     return x
 
 

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float64, Int64, Shaped
 
+from clients.data.cells import number_of
 from clients.data.table import GLOB, MOST_SHOWN, NUMBER, UNKNOWN, DataError, Table, setting
 
 _ITEM = re.compile(r"""'([^']+)'(?![^,\s])|"([^"]+)"(?![^,\s])|([^,\s]+)""")
+LARGEST = 1e50
+"""Largest number in a table: products of squares of larger ones could overflow."""
 _INFINITY = re.compile(r"\s*[+-]?inf(inity)?\s*", re.ASCII | re.IGNORECASE)
 
 
@@ -104,8 +107,8 @@ def numeric(table: Table, name: str, *, allow_missing: bool) -> Float64[np.ndarr
     Raises
     ------
     DataError
-        For the first bad row: text (``not-numeric``), an infinity (``not-finite``), or, unless `allow_missing`, an
-        empty cell or NaN (``missing-value``).
+        For the first bad row: text (``not-numeric``), an infinity or a number beyond `LARGEST` (``not-finite``), or,
+        unless `allow_missing`, an empty cell or NaN (``missing-value``).
 
     Examples
     --------
@@ -117,17 +120,26 @@ def numeric(table: Table, name: str, *, allow_missing: bool) -> Float64[np.ndarr
     values = table.column(name)
     if values.dtype == object:
         is_text = (cell is not None and not NUMBER.fullmatch(cell) for cell in values)
-        for row in np.flatnonzero(np.fromiter(is_text, np.bool_, table.n))[:1]:
-            raise _text_error(table, name, int(row), allow_missing=allow_missing)
+        if len(rows := np.flatnonzero(np.fromiter(is_text, np.bool_, table.n))):
+            raise _text_error(table, name, _odd_one(values, rows), allow_missing=allow_missing)
     numbers = values.astype(np.float64)  # None becomes NaN
     for row in np.flatnonzero(np.isinf(numbers))[:1]:
         raise _infinite_error(table, name, int(row))
+    for row in np.flatnonzero(np.abs(numbers) > LARGEST)[:1]:
+        cell = f"{cell_name(table, name, int(row))}: {numbers[row]:g}"
+        raise DataError(f"{cell} is too large; numbers up to {LARGEST:g} can be squared", "not-finite")
     if not allow_missing:
         for row in np.flatnonzero(np.isnan(numbers))[:1]:
             raise DataError(
                 f"{cell_name(table, name, int(row))}: is empty; fill it, or set missing=impute", "missing-value"
             )
     return numbers
+
+
+def _odd_one(values: Shaped[np.ndarray, "n"], rows: Int64[np.ndarray, "texts"]) -> int:
+    """Return the first of the rows with text; in a column such as yes, no, perhaps the first that is none of these."""
+    odd = (row for row in rows.tolist() if number_of(values[row]) is None)
+    return int(next(odd, rows[0]))
 
 
 def cell_name(table: Table, name: str, row: int) -> str:

@@ -141,7 +141,7 @@ def site_files(folder: str | Path) -> list[Path]:
     for path in files:
         if not usable_name(site_name(path)):
             raise DataError(
-                f"{path}: the file's name without its ending is the site's name, and may have letters, digits, dot, "
+                f"{path}: the file's name without its ending is the site's name, and may have A-Z, a-z, digits, dot, "
                 "hyphen and underscore only, 64 at most; rename the file",
                 "bad-configuration",
             )

@@ -7,18 +7,21 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import combinations
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
 
 from clients.data.categories import MOST_VALUES, REST, Category, can_be_named, categories_of, categories_text
-from clients.data.cells import Cells, example_of, numbers_of, text_of
+from clients.data.cells import Cells, example_of, number_of, numbers_of, text_of
 from clients.data.column_selection import cell_name, split_patterns
 from clients.data.preparation import prepare
-from clients.data.table import Table, setting
+from clients.data.table import MOST_SHOWN, UNKNOWN, Table, setting
 from clients.data.target import TASKS, task_of
 from common.grouping import list_names
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|uuid|mrn|nr|no|number|key|code|subject|patient|person)#?$", re.IGNORECASE)
 """Names of columns that identify rows."""
@@ -32,6 +35,8 @@ _COPY = 0.9999
 """Correlation with the target above which a column is nearly a copy of it."""
 _TOTAL = 1e-6
 """Largest relative difference of a total, which spreadsheets compute from unrounded numbers."""
+_FEW = 0.05
+"""Share of rows that count as few."""
 _MOST = 6
 """Most names in a line."""
 
@@ -93,6 +98,7 @@ def _cautions(table: Table, numbers: dict[str, Float64[np.ndarray, "n"]], config
         ),
         *_copies(_copies_of_target(table, numbers | _indicators(table, config), setting(config, "target"))),
         *_constant_target(table, setting(config, "target")),
+        *_copied_rows(table, numbers, setting(config, "target")),
         *_persons(table, config),
         *_totals(table),
     ]
@@ -199,11 +205,21 @@ def _text_columns(
         if numbers is not None and missing == "refuse":
             row, example = example_of(cells, numbers)
             yield f"{cell_name(table, name, row)}: the column is text; missing=drop or impute reads it, {example}"
+        elif numbers is None and (odd := _text_among_numbers(cells)):
+            cell = f"{cell_name(table, name, odd[0])}: {str(cells[odd[0]])[:MOST_SHOWN]!r}"
+            yield f"{cell} is text among numbers" + (f", as are {len(odd) - 1} more" if odd[1:] else "")
     categories = [name for name in texts if _is_category(table, name)]
     if categories and not setting(config, "features"):  # else they are used, or an error
         line = f"{_names(categories)}: text, not used unless categories names the values, the same at every site"
         suggestion = suggested_categories([table], config)
         yield f"{line} (of this one: categories={suggestion!r})" if suggestion else line
+
+
+def _text_among_numbers(cells: Cells) -> list[int]:
+    """Return the rows of the few cells without which the column is one of numbers; empty if they are more than few."""
+    texts = {row: text for row, text in enumerate(text_of(cells)) if text.strip().lower() not in UNKNOWN}
+    odd = [row for row, text in texts.items() if number_of(text) is None]
+    return odd if len(odd) <= _FEW * len(texts) else []
 
 
 def _missing(numbers: Mapping[str, Float64[np.ndarray, "n"]], missing: str) -> Iterator[str]:
@@ -242,7 +258,28 @@ def _copies_of_target(table: Table, numbers: Mapping[str, Float64[np.ndarray, "n
 def _constant_target(table: Table, target: str) -> Iterator[str]:
     values = set(text_of(table.columns[target])) if target in table.columns else set()
     if len(values) == 1:
-        yield f"the target {target!r} is {values.pop()} in every row: nothing can be learned about it here"
+        yield f"the target {target!r} is {values.pop()!r} in every row: nothing can be learned about it here"
+
+
+def _copied_rows(table: Table, numbers: Mapping[str, Float64[np.ndarray, "n"]], target: str) -> Iterator[str]:
+    """Yield a warning about rows that equal another one, where some input has too many values for that to be chance."""
+    import pandas as pd  # importing it takes a while
+
+    if target not in table.columns or not numbers:
+        return
+    frame = pd.DataFrame({**numbers, target: text_of(table.columns[target])})
+    copied = frame.duplicated()
+    rows = frame[~copied]
+    if copied.sum() > _FEW * len(frame) and _vary(rows[list(numbers)]):
+        yield (
+            f"{copied.sum()} of {len(frame)} rows are copies of others in all inputs and the target; rows on both sides"
+            " of a hold-out make errors look small: leave copies out"
+        )
+
+
+def _vary(rows: DataFrame) -> bool:
+    """Return whether some column has ten values or more, and half as many as it has rows."""
+    return bool((rows.nunique() >= max(10, len(rows) / 2)).any())
 
 
 def _copies(copies: list[str]) -> Iterator[str]:
@@ -377,7 +414,7 @@ def classes_in(table: Table, config: Mapping[str, object]) -> set[str]:
 def _target_of_classes(tables: Mapping[str, Table], config: Mapping[str, object]) -> list[str]:
     """Return the target, if it holds classes wherever it is."""
     name = setting(config, "target")
-    having = [table for table in tables.values() if name in table.columns]
+    having = [_as_read(table, config) for table in tables.values() if name in table.columns]
     return [name] if having and all(task_of(table, config, TASKS) == "classification" for table in having) else []
 
 

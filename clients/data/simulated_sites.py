@@ -110,7 +110,7 @@ def check_site_names(source: str, names: Any) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str) or not usable_name(name):
             raise DataError(
-                f"{source}: {name!r} is no site's name, which has letters, digits, dot, hyphen and underscore only, 64"
+                f"{source}: {name!r} is no site's name, which has A-Z, a-z, digits, dot, hyphen and underscore only, 64"
                 " at most; rename the site",
                 "bad-configuration",
             )

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from clients.data import DataError, Table, cell_name, load, setting
+from clients.data import Table, load
 from clients.data.columns import Tables, check_alike
 from clients.data.regression import input_names, regression_rows
 from clients.data.target import check_targets
 from clients.data.testset import check_center_inputs
 from numerics.gp.measurements import Measurements
-from protocols.gp.payloads import LARGEST
 from protocols.gp.settings import Settings
 
 
@@ -29,7 +26,7 @@ def open_shard(config: Mapping[str, object]) -> Measurements:
     Raises
     ------
     DataError
-        As `clients.data.load` and `regression_rows`; or if a number is too large to calculate with.
+        As `clients.data.load` and `regression_rows`.
     """
     return measurements_of(load(config), config)
 
@@ -52,18 +49,12 @@ def measurements_of(table: Table, config: Mapping[str, object]) -> Measurements:
 
     Examples
     --------
+    >>> import numpy as np
     >>> table = Table("soundings", {"depth": np.array([3.0, 5.0]), "x": np.array([0.0, 1.0])})
     >>> measurements_of(table, {"target": "depth"}).features
     ('x',)
     """
     rows = regression_rows(table, config, Settings.tasks)
-    for name, values in zip((*rows.features, setting(config, "target")), (*rows.x.T, rows.y), strict=True):
-        large = np.flatnonzero(np.abs(values) > LARGEST)
-        if len(large):
-            raise DataError(
-                f"{cell_name(table, name, int(large[0]))}: is beyond {LARGEST:g}, too large to calculate with",
-                "not-finite",
-            )
     return Measurements(rows.x, rows.y, rows.features, person=rows.person, classes=rows.classes)
 
 

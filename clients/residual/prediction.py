@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Float64, UInt8, UInt64
 
-from clients.data import DataError
+from clients.data import DataError, Table
 from clients.data.preparation import filled
 from clients.keys import shared_secret
 from clients.residual.bins import predicted_bins
@@ -17,8 +18,14 @@ from clients.residual.shard import columns_like
 from clients.shards import logged_fault
 from clients.site import Site
 from common.entity_keys import keyed_hashes, secret_check
+from common.grouping import list_names
 from numerics.residual.columns_and_outcomes import Columns
 from protocols.wire.faults import Fault, SiteFault
+
+logger = logging.getLogger("flwr")
+
+_MOST_SHOWN = 5
+"""Most values in a line of the log."""
 
 
 def predicts(site: Site) -> bool:
@@ -87,7 +94,25 @@ def _columns_like(
     categories: Mapping[str, tuple[str, ...]],
     medians: Mapping[str, float],
 ) -> Columns:
+    table = filled(site.table, medians)
     try:
-        return columns_like(filled(site.table, medians), site.config, features, categories)
+        columns = columns_like(table, site.config, features, categories)
     except DataError as error:
         raise logged_fault(error) from error
+    if not site.replaying:
+        log_new_categories(site.name, columns, table)
+    return columns
+
+
+def log_new_categories(name: str, columns: Columns, table: Table) -> None:
+    """Say in the site's own log which rows have no category that the model has learned from."""
+    for column, values in columns.categories.items():
+        places = [columns.features.index(f"{column}={value}") for value in values]
+        others = table.column(column)[~columns.x[:, places].any(axis=1)]
+        new = [text for cell in others if cell is not None and (text := str(cell)) != "nan"]
+        if new:
+            words = list_names(list(dict.fromkeys(new)), _MOST_SHOWN)
+            sentence = (
+                f"{len(new)} of {columns.n} rows are of categories of {column!r} that the model does not know ({words})"
+            )
+            logger.warning("site %s: %s: they count as none", name, sentence)

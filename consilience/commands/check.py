@@ -98,7 +98,8 @@ def _check_together(protocol: str, config: Mapping[str, Any], policy: Path | Non
     from clients.data import DataError
     from clients.data.columns import one_error
     from clients.data.simulated_sites import simulated_sites
-    from server.preflight import check_columns
+    from server.preflight import check_columns, check_together
+    from server.report.protocol import report_of
 
     sites = simulated_sites(str(config["data"]))
     errors, sources = {}, {}
@@ -111,6 +112,9 @@ def _check_together(protocol: str, config: Mapping[str, Any], policy: Path | Non
     if errors:
         raise one_error(errors, sources)
     check_columns(sites, protocol, config)
+    center = report_of(protocol).center_files({**config, "protocol": protocol}, scenario=False)
+    for note in check_together(sites, protocol, config, center):
+        typer.echo(f"together: {note}")
     typer.echo(f"together: the files of {len(sites.names)} sites fit each other")
 
 

@@ -17,7 +17,6 @@ from numerics.coreset.fairness.bounds import Bounds
 from numerics.shared.distances import squared_distances
 from numerics.shared.threads import single_threaded
 from protocols.coreset import settings as run_settings
-from protocols.coreset.payloads import LARGEST
 from strategies.coreset.fairness import Fairness
 from strategies.errors import FusionError
 
@@ -82,11 +81,7 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
 
 
 def _coordinates(table: Table, features: Sequence[str]) -> Float64[np.ndarray, "n d"]:
-    x = np.column_stack([numeric(table, name, allow_missing=False) for name in features])
-    for row, j in np.argwhere(np.abs(x) > LARGEST)[:1]:
-        cell = cell_name(table, features[j], int(row))
-        raise DataError(f"{cell}: {x[row, j]:g} is too large; numbers up to {LARGEST:g} can be squared", "not-finite")
-    return x
+    return np.column_stack([numeric(table, name, allow_missing=False) for name in features])
 
 
 def _groups_of_run(

@@ -143,7 +143,7 @@ def _scores(
             for score, each in scores.items()
             if np.isfinite(each.value)
         )
-        lines.append(f"{name} on {len(y)} rows: {words}")
+        lines.append(f"{name} on {counted(len(y), 'row')}: {words}")
     return lines
 
 
@@ -232,4 +232,4 @@ def _errors(
     with np.errstate(over="ignore"):  # the error is then infinite
         losses = [float(np.mean((values[known] - y[known]) ** 2)) for values in predictions]
     errors = [f"{name} {loss:.6g}" for name, loss in zip(names, losses, strict=True)]
-    return [f"mean squared error of {target} on {known.sum()} rows: {', '.join(errors)}"]
+    return [f"mean squared error of {target} on {counted(known.sum(), 'row')}: {', '.join(errors)}"]

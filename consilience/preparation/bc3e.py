@@ -32,6 +32,7 @@ from common.value_ranges import at_least
 from numerics.shared.regressors import quiet_fit
 from protocols.coreset.settings import Consents
 from protocols.settings import SiteSettings
+from server.report.formatting import counted
 
 CLASSIFIERS = ("bayes", "discriminant", "logistic", "neighbors", "tree")
 SENT = ("discriminant", "logistic")
@@ -252,7 +253,8 @@ def _classify(
         if len(classes) < 2 or known.sum() <= len(classes):
             lines.append(f"{teacher}: {known.sum()} labeled rows of {len(classes)} classes, too few for a classifier")
             continue
-        lines.append(f"{teacher}: {len(names)} classifiers from {known.sum()} labeled rows of {len(classes)} classes")
+        of = f"{counted(known.sum(), 'labeled row')} of {len(classes)} class{'es' * (len(classes) != 1)}"
+        lines.append(f"{teacher}: {counted(len(names), 'classifier')} from {of}")
         for name in names:
             with quiet_fit():
                 model = _classifier(name, options.seed).fit(own.x[known], own.y[known])

@@ -87,6 +87,17 @@ def recommend(
     return next(name for name, distance in nearest.items() if distance <= _ROUNDING * finite[base])
 
 
+def is_same(error: float, other: float) -> bool:
+    """Return whether two mean losses of the same rows differ by rounding only.
+
+    Examples
+    --------
+    >>> is_same(0.1 + 0.2, 0.3), is_same(0.3, 0.4)
+    (True, False)
+    """
+    return abs(error - other) <= _ROUNDING * max(error, other)
+
+
 def is_reliable(noise: float) -> bool:
     """Return whether standard errors are reliable in spite of the noise in each error.
 

@@ -32,11 +32,14 @@ class CommonEntities:
         Number of different entities over all sites.
     lost : dict[str, int]
         By site, its number of rows that are missing at another site.
+    gains : dict[str, int]
+        By site, the number of entities that would be common without it, beyond those that are.
     """
 
     rows: dict[str, Int64[np.ndarray, "n"]]
     n_distinct: int
     lost: dict[str, int]
+    gains: dict[str, int]
 
 
 def align(holders: Mapping[str, Keys]) -> CommonEntities:
@@ -61,8 +64,8 @@ def align(holders: Mapping[str, Keys]) -> CommonEntities:
     --------
     >>> keys = np.array([[3, 0], [1, 0], [2, 0]], np.uint64)
     >>> common = align({"a": keys, "b": keys[:2]})
-    >>> common.rows["a"], common.rows["b"], common.lost
-    (array([1, 0]), array([1, 0]), {'a': 1, 'b': 0})
+    >>> common.rows["a"], common.rows["b"], common.lost, common.gains
+    (array([1, 0]), array([1, 0]), {'a': 1, 'b': 0}, {'a': 0, 'b': 1})
     """
     # The first words of honest keys differ (2^64 words for 10^6 rows), so that one word suffices. Keys that are forged
     # to agree in it are ordered by both words.
@@ -101,7 +104,9 @@ def _align_words(words: Mapping[str, Words], holders: Mapping[str, Keys]) -> Com
     common = count == len(holders)
     rows = {site: order[site][common[place[site]]] for site in holders}
     lost = {site: len(keys) - len(rows[site]) for site, keys in holders.items()}
-    return CommonEntities(rows, len(everything), lost)
+    nearly = count == len(holders) - 1
+    gains = {site: int(nearly.sum() - nearly[place[site]].sum()) for site in holders}
+    return CommonEntities(rows, len(everything), lost, gains)
 
 
 def _union(some: Words, others: Words) -> Words:

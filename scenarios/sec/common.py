@@ -13,6 +13,8 @@ SIMULATION1, SIMULATION2, FAIRNESS, GRID, CT = range(5)
 
 settings = partial(settings_of, "sec")
 
+FOREST = "rf(max_features=0.3334)"
+"""Random forest with a third of the inputs at every split, as in R's package randomForest."""
 PAPER = settings(selection="half-half", reference="fitted", weights="rows")
 """Settings of all tables of the paper: selection by eq. (2), errors on the rows of the fit, weights of eq. (5)."""
 

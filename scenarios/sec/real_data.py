@@ -13,7 +13,7 @@ from numerics.shared.regression_rows import RegressionRows
 from scenarios import datasets
 from scenarios.common import check_sites, frozen, number
 from scenarios.registry import Cell, Config, ScenarioError
-from scenarios.sec.common import CT, GRID, PAPER, add, settings
+from scenarios.sec.common import CT, FOREST, GRID, PAPER, add, settings
 from scenarios.synthetic import synthetic_ct, synthetic_ct_groups
 
 # -- Electrical Grid Stability under attack ---------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def _halved(rows: RegressionRows, seed: int, scan: int) -> RegressionRows:
 
 def _cells_ct(config: Config) -> Sequence[Cell]:
     papers = PAPER | settings(
-        candidates="rf lasso", standardize="model", combine="pooled-rows", k_method="gap", k_min=2
+        candidates=f"{FOREST} lasso", standardize="model", combine="pooled-rows", k_method="gap", k_min=2
     )
     newcomers = settings(newcomers="site-6[4-9] site-7? site-8? site-9?")
     if datasets.locate("ct", config) is None:

@@ -13,7 +13,7 @@ from numerics.shared.regression_rows import RegressionRows
 from protocols.sec.settings import Settings
 from scenarios.common import check_sites, frozen, number
 from scenarios.registry import Cell, Config
-from scenarios.sec.common import FAIRNESS, PAPER, SIMULATION1, SIMULATION2, add, settings
+from scenarios.sec.common import FAIRNESS, FOREST, PAPER, SIMULATION1, SIMULATION2, add, settings
 from scenarios.synthetic import friedman2, friedman3
 
 N_SIMULATED = 20
@@ -92,7 +92,11 @@ def _linear(p: int, seed: int) -> tuple[_Linear, ...]:
 
 def _cells1(config: Config) -> Sequence[Cell]:
     papers = PAPER | settings(
-        candidates="lasso rf(max_depth=3)", standardize="learner", k_method="eigengap", k_min=1, min_leaf=1
+        candidates="lasso rf(max_depth=3, max_features=0.3334)",
+        standardize="learner",
+        k_method="eigengap",
+        k_min=1,
+        min_leaf=1,
     )
     return [
         Cell({"p": p, "SNR": snr}, settings(p=p, snr=float(snr)), defaults=papers)
@@ -107,10 +111,10 @@ _N_2, _N_TEST_2, _P_2 = 100, 100, 500
 
 CANDIDATE_SETS: Mapping[int, str] = {
     1: "gb",
-    3: "rf gb lasso",
-    5: "rf knn gb lasso lars",
-    7: "rf knn svr gb lasso lars en",
-    9: "rf knn svr nn gb lasso lars en ridge",
+    3: f"{FOREST} gb lasso",
+    5: f"{FOREST} knn gb lasso lars",
+    7: f"{FOREST} knn svr gb lasso lars en",
+    9: f"{FOREST} knn svr nn gb lasso lars en ridge",
 }
 """Section V-B: the candidates of every learner, by their number."""
 
@@ -273,7 +277,7 @@ def _order(seed: int) -> Int64[np.ndarray, "learner"]:
 
 def _cells_fairness(config: Config) -> Sequence[Cell]:
     papers = PAPER | settings(
-        candidates="rf lr", standardize="none", combine="pooled-linear", k_method="gap", k_min=2, min_leaf=1
+        candidates=f"{FOREST} lr", standardize="none", combine="pooled-linear", k_method="gap", k_min=2, min_leaf=1
     )
     columns = ("mse_cluster", "n_clusters", "mse_all", "mse_oracle")
     return [

@@ -96,8 +96,10 @@ def _decision(report: Report, verdict: Verdict) -> Html:
     """Return the verdict: whether a site should join, bars of the alternatives, and warnings."""
     kind = {JOIN: "good", DO_NOT_JOIN: "bad"}.get(verdict.decision, "open")
     words = Html(f'<strong class="{kind}">{text(verdict.words)}</strong>')
-    sentence = paragraph(joined([Html("Should a site join? "), words, Html(" "), unbroken(verdict.reason)]), "sentence")
-    warnings = Html(f'<div class="warnings">\n<p>Before you decide</p>\n{bullets(verdict.warnings)}</div>\n')
+    parts = [Html("Should a site join? "), words, Html(" ")] if verdict.words else []
+    sentence = paragraph(joined([*parts, unbroken(verdict.reason)]), "sentence")
+    heading = "Before you decide" if verdict.words else "Before you use the predictions"
+    warnings = Html(f'<div class="warnings">\n<p>{heading}</p>\n{bullets(verdict.warnings)}</div>\n')
     content = joined([sentence, _bars(report, verdict), warnings if verdict.warnings else Html()])
     return Html(f'<div class="verdict {kind}">\n{content}</div>\n')
 

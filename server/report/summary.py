@@ -116,8 +116,11 @@ def render_table(report: Report, printed: Collection[str] = ()) -> str:
     cost += [[f"note {place}", printable(note)] for place, note in enumerate(notes, 1)]
     title = f"{report.scenario} (protocol {report.protocol}, seed {report.seed})"
     decided = verdict(report)
-    decision = [f"Should a site join? {decided}", *(f"Before you decide: {each}" for each in decided.warnings)]
+    decision = [f"Should a site join? {decided}"] if decided.words else []
+    heading = "Before you decide" if decided.words else "Before you use the predictions"
+    decision += [f"{heading}: {each}" for each in decided.warnings]
     parts = [printable(title), "\n".join(map(printable, decision)), printable(answer(report))]
+    parts = [part for part in parts if part]
     if metrics := metric_rows(report):
         parts.append(align([metric_columns(report), *metrics]))
     if report.table:

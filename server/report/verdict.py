@@ -70,7 +70,8 @@ class Verdict:
     decision : str
         ``"join"``, ``"do not join"``, ``"too few rows"`` or ``"undecided"``.
     words : str
-        The decision as a sentence: ``Do not join: use the majority vote.``
+        The decision as a sentence: ``Do not join: use the majority vote.`` Empty if there is nothing to decide: the run
+        predicts new rows, and compares nothing.
     reason : str
         The reason in one or two sentences.
     use : str
@@ -100,7 +101,7 @@ class Verdict:
     warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.words} {self.reason}"
+        return f"{self.words} {self.reason}".strip()
 
     def as_data(self) -> dict[str, Any]:
         """Return the verdict as ``report.json`` has it."""
@@ -149,6 +150,9 @@ def judge(report: Report, arrays: Arrays, cautions: Sequence[str] = ()) -> Verdi
     """
     chosen = chosen_answer(report)
     warnings = (*report_of(report.protocol).warnings(report.metrics, arrays), *_of_sites(report), *cautions)
+    if report.config.get("from") and not (chosen and chosen.rivals.keys() & report.metrics.keys()):
+        reason = "The run predicts by what an earlier one has learned; the verdict is that one's."
+        return Verdict(UNDECIDED, "", reason, warnings=warnings)
     if len(report.sites) == 1:
         others = "No other site answered" if report.missing else "The run has one site"
         reason = f"{others}: there is nobody to join."

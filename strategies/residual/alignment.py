@@ -74,6 +74,8 @@ class Alignment:
         Whether entities are matched by name, not by row number.
     left_out : dict[str, str]
         Sites whose rows cannot be matched with the others', with the reason.
+    gains : dict[str, int]
+        By site, the number of entities that would be common without it, beyond those that are.
     """
 
     rows: dict[str, Int64[np.ndarray, "n"]]
@@ -82,6 +84,7 @@ class Alignment:
     kinds: dict[str, str]
     named: bool
     left_out: dict[str, str] = field(default_factory=dict)
+    gains: dict[str, int] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -181,7 +184,7 @@ def _match_all(sites: Mapping[str, EntityKeys], first: str) -> Alignment:
         kinds = {}
     order = np.argsort(common.rows[first])
     rows = {site: rows[order] for site, rows in common.rows.items()}
-    alignment = Alignment(rows, common.n_distinct, common.lost, kinds, named=True)
+    alignment = Alignment(rows, common.n_distinct, common.lost, kinds, named=True, gains=common.gains)
     if not alignment.n:
         sizes = "; ".join(f"{_spoken(site)} {keys.n} rows" for site, keys in sites.items())
         hint = (

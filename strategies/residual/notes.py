@@ -8,6 +8,7 @@ from jaxtyping import Float64
 from numerics.residual.bins import share_replaced
 from numerics.residual.robust import NOTABLE
 from numerics.residual.rules import LearningResult
+from strategies.residual.alignment import CENTER
 from strategies.residual.report import ResidualOutcome, influence_in, kind_of
 
 
@@ -102,13 +103,34 @@ def _improvement_notes(outcome: ResidualOutcome) -> list[str]:
     ]
 
 
+_GAP = 0.25
+"""Entities that one site alone does not know, as a share of the common ones, from which on the report names it."""
+
+
+def _gap(outcome: ResidualOutcome) -> str:
+    """Return the end of a sentence: the site that alone lacks many entities, and what the others would gain."""
+    enrolment, alignment = outcome.enrolment, outcome.enrolment.alignment
+    site, gain = max(alignment.gains.items(), key=lambda each: each[1], default=(CENTER, 0))
+    if gain < _GAP * alignment.n:
+        return ""
+    text = f"; {gain} of them only {site or 'the fusion center'} does not know"
+    if site == enrolment.holder or len(alignment.rows) < 3:
+        return text
+    text += f": without {site}, {alignment.n + gain} are common in place of {alignment.n}"
+    influence, remedy = influence_in(outcome), "leave it out if these rows are worth more than its columns"
+    if influence.with_all is not None and site in influence.without:
+        with_all, without = influence.with_all, influence.without[site]
+        text += f" (by the same rows, its columns bring the error from {without:.4g} to {with_all:.4g})"
+        remedy = remedy if with_all < without else "leave it out"
+    return f"{text}; {remedy}"
+
+
 def _entity_notes(outcome: ResidualOutcome) -> list[str]:
     alignment, notes = outcome.enrolment.alignment, []
     if alignment.n_lost:
-        site, most = max(alignment.lost.items(), key=lambda each: each[1])
         notes.append(
             f"{alignment.n_lost} of {alignment.n_distinct} entities are not known everywhere and were left out"
-            f" (most of them of {site or 'the fusion center'}: {most})"
+            + _gap(outcome)
         )
     if outcome.rules.keep and not alignment.named:  # a scenario's rows are in order
         notes.append("entities were matched by row number: is it the same at every site? (else set id)")

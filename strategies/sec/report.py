@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from common.grouping import list_names
 from numerics.sec.cluster_assignment import same_partition
-from numerics.sec.recommendation import first_choice, is_reliable, noise_factor, recommend
+from numerics.sec.recommendation import first_choice, is_reliable, is_same, noise_factor, recommend
 from protocols.sec.payloads import Errors, Predict
 from strategies.sec.classes import CenterScores, held_out_arrays, held_out_scores, mean_scores
 from strategies.sec.learner_clusters import LearnerClusters
@@ -274,7 +274,7 @@ def _refutations(outcome: SECOutcome) -> list[str]:
     who = [
         name
         for name, way in outcome.recommendations.items()
-        if way == "alone" and outcome.errors[name] and sizes[labels[name]] > 1
+        if way == "alone" and _is_refuted(outcome.errors[name]) and sizes[labels[name]] > 1
     ]
     if not who:
         return []
@@ -282,6 +282,11 @@ def _refutations(outcome: SECOutcome) -> list[str]:
         f"{list_names(who, _MOST_LISTED)}: better alone; on the rows held out there the error with others is larger by"
         " more than chance explains"
     ]
+
+
+def _is_refuted(errors: Mapping[str, float]) -> bool:
+    """Return whether the error alone is smaller by more than rounding, unlike where sites have the same rows."""
+    return bool(errors) and not is_same(errors["alone"], errors[first_choice(errors)])
 
 
 def table_of(outcome: SECOutcome) -> list[dict[str, Any]]:

@@ -150,6 +150,18 @@ def test_labels_of_few_instances_are_withheld_and_it_is_said(tmp_path: Path, few
     assert tally.withheld == 0 if fewest == 1 else tally.withheld in range(10, 101, 10)
 
 
+def test_right_decisions_of_further_repetitions_count_as_runs(tmp_path: Path) -> None:
+    """A center may name any number of repetitions: each would be an equation for the known classes."""
+    (tmp_path / "policy.toml").write_text("[budget]\nruns = { day = 3, all = 9 }")
+    site = real_site(tmp_path, truth="class_b", policy=str(tmp_path / "policy.toml"))
+    conclude = Conclude(True, np.zeros((3, 0)), np.zeros(0, np.int64))
+    faults = []
+    for lane in range(5):
+        step = replace(E_STEP, alpha=np.full(3, 1.0 + lane))
+        faults.append(site.fault(lane + 1, step, lane=str(lane)) or site.fault(lane + 10, conclude, lane=str(lane)))
+    assert faults == [0, 0, 0, Fault.BUDGET_SPENT, Fault.BUDGET_SPENT]
+
+
 @pytest.mark.parametrize("abstain", [0.5, 0.55, 0.6])
 def test_numbers_of_sure_and_unsure_instances_tell_of_no_few(tmp_path: Path, abstain: float) -> None:
     """By a table of a crafted clustering, only instances with certain labels are unsure."""

@@ -101,11 +101,10 @@ def test_a_cost_that_no_rows_have_is_refused(tmp_path: Path) -> None:
 
 def costs(**lies: float) -> Tamper:
     """The site's sums of what its rows cost together and alone, several of them changed."""
-    tampers = [lying(LIAR, CostsAlone, field, lambda _, value=value: value) for field, value in lies.items()]
 
     def tamper(at: int, number: int, reply: Message) -> Message | None:
-        for each in tampers:
-            reply = each(at, number, reply)  # type: ignore[assignment]
+        for field, value in lies.items():
+            reply = lying(LIAR, CostsAlone, field, lambda _: value)(at, number, reply)  # type: ignore[assignment]  # noqa: B023
         return reply
 
     return tamper

@@ -227,7 +227,7 @@ def test_without_its_guard_a_site_says_so(folder: Path, log: pytest.LogCaptureFi
         ({"site": ""}, "site is not set in --node-config"),
         ({"data": ""}, "data is not set in --node-config"),
         ({"site-output-dir": ""}, "site-output-dir is not set in --node-config"),
-        ({"site": "a/b"}, "site must have letters, digits, dot, hyphen and underscore, not 'a/b'"),
+        ({"site": "a/b"}, "site must have A-Z, a-z, digits, dot, hyphen and underscore, not 'a/b'"),
         ({"policy": "/nowhere/policy.toml"}, "policy /nowhere/policy.toml: cannot be read"),
     ],
 )

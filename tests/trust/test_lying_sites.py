@@ -13,9 +13,9 @@ from flwr.app import Message
 from benchmarks.lies import LIES, Lie
 from benchmarks.lying import NOTHING, draw_world, run_lie
 from protocols.bc3e.payloads import Holdings, Shares, Starts, Statistics
-from protocols.gp.payloads import Moments, Predictions
+from protocols.gp.payloads import Likelihood, Moments, Predictions
 from server.results import load
-from tests.support.gp_sites import own_data_config, write_world
+from tests.support.gp_sites import forgery, own_data_config, write_world
 from tests.support.grid import Tamper, config
 from tests.support.parameters import few
 from tests.support.runs import outcome_of, run
@@ -120,6 +120,25 @@ def test_shifted_outputs_of_gp_are_named_and_left_out(
     others, without = load(run(own_data_config(tmp_path, folder), 4, tamper=silent(LIAR, unheard)))
     np.testing.assert_allclose(arrays["mean"], without["mean"], rtol=1e-3)
     assert robust.metrics["smse"] == pytest.approx(others.metrics["smse"], rel=0.05)
+
+
+def _opposite(answer: Likelihood) -> Likelihood:
+    """What fits the site's rows best is called worst, ever so sure; no bound forbids it."""
+    return Likelihood(-50 * answer.values - 1e6, -50 * answer.gradients, 50 * answer.informations)
+
+
+def test_invented_likelihoods_of_gp_are_named_and_left_out(tmp_path: Path) -> None:
+    folder, lie = write_world(tmp_path / "world", how="random"), forgery(LIAR, Likelihood, _opposite)
+    named, _ = load(run(own_data_config(tmp_path, folder), 4, tamper=lie))
+    pulling = [line.split(":")[0] for line in named.notes if "other hyperparameters would fit" in line]
+    assert pulling == ["delta"]
+    honest, _ = load(run(own_data_config(tmp_path, folder), 4))
+    assert not any("other hyperparameters would fit" in line for line in honest.notes)
+    robust, _ = load(run(own_data_config(tmp_path, folder, gp__robust=True), 4, tamper=lie))
+    assert list(robust.missing) == ["delta"]
+    assert robust.missing["delta"][0].startswith("its likelihoods pull the hyperparameters off")
+    assert named.metrics["smse"] > 1.5 * honest.metrics["smse"]
+    assert robust.metrics["smse"] < 1.1 * honest.metrics["smse"]
 
 
 @pytest.mark.usefixtures("influence")

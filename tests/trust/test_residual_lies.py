@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clients.residual.agent import Agent
-from protocols.residual.payloads import AgentPredictions, FittedValues, NextResidual, TrialFit
+from protocols.residual.payloads import AgentPredictions, FittedValues, Holdings, NextResidual, TrialFit
 from server.results import load
 from tests.support.grid import prediction_config
 from tests.support.residual_sites import customers, own_data_config, same_learning, write_world
@@ -76,6 +76,22 @@ def test_the_holder_of_the_outcome_leaves_out_by_name_too(tmp_path: Path, monkey
         missing.append(load(run(settings, 3))[0].missing)
     assert set(missing[0]) == {NAME}
     assert missing[0] == missing[1]
+
+
+@pytest.mark.parametrize("share", [0.9, 0.5])
+def test_a_site_that_hides_entities_is_named_with_what_the_others_lose(tmp_path: Path, share: float) -> None:
+    """Its hashes are of nobody; the rows lost are those of all others, and no other is blamed."""
+
+    def hidden(keys: np.ndarray) -> np.ndarray:
+        return np.where(np.arange(len(keys))[:, None] < share * len(keys), keys, keys[:, ::-1])
+
+    settings = settings_of(tmp_path, "boosted")
+    [note] = load(run(settings, 3, tamper=lying(LIAR, Holdings, "keys", hidden)))[0].notes[:1]
+    n = round(600 * share)
+    assert note.startswith(f"{2 * (600 - n)} of {1200 - n} entities are not known everywhere")
+    told = f"{600 - n} of them only {NAME} does not know: without {NAME}, 600 are common in place of {n}"
+    assert (told in note) == (share < 0.8), "few lost rows are a fact, and no alarm"
+    assert not any(other in note for other in ("bank", "telecom", "fusion center"))
 
 
 def test_in_a_ring_nobody_can_tell(tmp_path: Path) -> None:

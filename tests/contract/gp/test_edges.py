@@ -329,7 +329,10 @@ def test_a_single_point(tmp_path: Path, folder: Path) -> None:
     [
         (lambda frame: frame.drop(columns="east"), "the center's file of query points has no column of numbers 'east'"),
         (lambda frame: frame.assign(east="far"), "the center's file of query points has no column of numbers 'east'"),
-        (lambda frame: frame.assign(east=1e60), "a query point lies beyond 1e+50 standard deviations of an input"),
+        (
+            lambda frame: frame.assign(east=1e60),
+            "column 'east': 1e+60 is too large; numbers up to 1e+50 can be squared",
+        ),
         (
             lambda frame: frame.assign(depth=[np.nan, *frame["depth"][1:]]),
             "the center's file of query points: 'depth' is empty at point 1; fill it, or leave the point out",

@@ -196,7 +196,7 @@ def test_an_outcome_without_errors_does_not_rule_all_learners_together(tmp_path:
         frames = {name: rows.assign(y=np.where(rows["y"] > 0, "yes", "no")) for name, rows in frames.items()}
     name = "log_loss_all" if classes else "mse_all"
     errors = [learn(tmp_path, frames, sec__weights=rule)[0].metrics[name] for rule in ("precision", "rows")]
-    assert errors[0] < 1.15 * errors[1]
+    assert errors[0] < 1.5 * errors[1], "ten times and more if it ruled"
 
 
 @pytest.mark.parametrize("candidates", ["lr", "rf lr"])

@@ -424,6 +424,15 @@ def test_check_of_a_folder_says_what_is_wrong_after_what_is_right(tmp_path, sout
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_check_of_a_folder_wants_entities_that_all_know(tmp_path):
+    written(tmp_path, bank="id,y,a\n0001,2,3\n0002,3,4\n", shop="id,b\n1,5\n2,6\n")
+    keys = ["--set", "target=y", "--set", "id=id"]
+    result = RUNNER.invoke(cli.app, ["check", str(tmp_path), "--protocol", "residual", *keys])
+    assert result.exit_code == 1
+    assert "no entity is common to all of bank, shop: is 'id' the same column, written alike" in result.stderr
+    assert "together" not in result.stdout
+
+
 def test_check_of_a_folder_lets_one_file_hold_the_outcome(tmp_path):
     """In a simulation a name may be another file's column."""
     written(tmp_path, bank="id,y,a\n1,2,3\n2,3,4\n", shop="id,b\n1,5\n2,6\n")

@@ -561,7 +561,7 @@ def test_bad_labels(
 
 
 @examples(60)
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=20))
+@given(st.lists(st.floats(-1e50, 1e50), min_size=2, max_size=20))
 def test_numbers_survive_csv_to_the_last_bit(tmp_path_factory: pytest.TempPathFactory, values: list[float]) -> None:
     path = write(tmp_path_factory.mktemp("csv") / "site.csv", "x\n" + "\n".join(map(repr, values)) + "\n")
     assert numeric(read_table(path), "x", allow_missing=False).tolist() == values

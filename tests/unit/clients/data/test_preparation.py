@@ -369,4 +369,25 @@ def test_numbers_of_rows_that_a_program_wrote_are_an_identifier(name: str) -> No
 def test_a_target_that_is_the_same_in_every_row_is_cautioned_against(y: np.ndarray, value: str) -> None:
     table = Table("a.csv", {"x": np.arange(4.0), "y": y})
     [line] = inspect(table, {"target": "y"}).cautions
-    assert line == f"the target 'y' is {value} in every row: nothing can be learned about it here"
+    assert line == f"the target 'y' is {value!r} in every row: nothing can be learned about it here"
+
+
+def test_copies_of_rows_are_cautioned_against_where_chance_does_not_explain_them() -> None:
+    x = np.random.default_rng(0).normal(size=20)
+    rows = np.repeat(np.arange(20), 3)
+    [line] = inspect(Table("a.csv", {"x": x[rows], "y": x[rows] ** 2}), {"target": "y"}).cautions
+    assert line.startswith("40 of 60 rows are copies of others")
+    table = Table("a.csv", {"x": rows % 3 / 1.0, "y": np.where(rows % 2, "yes", "no").astype(object)})
+    assert not inspect(table, {"target": "y"}).cautions, "three values of an input repeat by chance"
+
+
+def test_a_cell_of_text_among_numbers_is_named() -> None:
+    cells = np.array([*["yes", "no"] * 20, "perhaps"], object)
+    lines = inspect(Table("a.csv", {"ill": cells, "y": np.arange(41.0)}), {"target": "y"}).warnings
+    assert "a.csv, row 41, column 'ill': 'perhaps' is text among numbers" in lines[0]
+
+
+def test_amounts_with_a_currency_are_no_classes_that_sites_write_differently() -> None:
+    tables = {name: Table(name, {"paid": np.array([f"{place}{n} €" for n in range(9)], object)}) for place, name in
+              enumerate(("a", "b"))}  # fmt: skip
+    assert not list(unlike_values(tables, {"target": "paid", "missing": "impute"}))

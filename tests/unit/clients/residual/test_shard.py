@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from clients.data import DataError, Table, make_table, read_table
 from clients.data.simulated_sites import simulated_sites
 from clients.residual.check import describe
+from clients.residual.prediction import log_new_categories
 from clients.residual.shard import MOST_CATEGORIES, columns_like, columns_of
 
 CONFIG = {"id": "customer", "target": "y"}
@@ -264,6 +265,17 @@ def test_codes_that_look_like_numbers_in_a_later_file() -> None:
         assert again.x.tolist() == [[0, 0, 1], [1, 0, 0]]
     empty = make_table("b.csv", [("c", [7.0, np.nan])])
     assert columns_like(empty, {}, learned.features, learned.categories).x.tolist() == [[0, 0, 1], [0, 0, 0]]
+
+
+def test_the_log_names_categories_from_which_the_model_has_not_learned(caplog: pytest.LogCaptureFixture) -> None:
+    learned = columns_of(bank(), {**CONFIG, "features": "age colour"})
+    rows = bank(colour=["red", "", "violet", "violet"])
+    with caplog.at_level("WARNING", "flwr"):
+        log_new_categories("bank", columns_like(bank(), CONFIG, learned.features, learned.categories), bank())
+        assert not caplog.messages
+        log_new_categories("bank", columns_like(rows, CONFIG, learned.features, learned.categories), rows)
+    [line] = caplog.messages
+    assert "site bank: 2 of 4 rows are of categories of 'colour' that the model does not know (violet)" in line
 
 
 def test_rows_to_predict_need_the_model_s_columns_and_no_other() -> None:

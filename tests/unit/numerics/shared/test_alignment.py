@@ -34,6 +34,8 @@ def assert_aligned(holders: Mapping[str, Keys], found: CommonEntities) -> None:
         assert found.rows[site].dtype == np.int64
         assert pairs_of(held, found.rows[site]) == common
         assert found.lost[site] == len(held) - len(common)
+        others = [set(pairs_of(keys)) for name, keys in holders.items() if name != site]
+        assert found.gains[site] == (len(set.intersection(*others)) - len(common) if others else 0)
     assert found.n_distinct == len(set().union(*everything))
 
 

@@ -152,7 +152,7 @@ def test_trees_keep_the_leaf_size_of_the_run() -> None:
     for method in ("rf", "gb", "hgb", "tree"):
         assert build(one(method), standardize="model", min_leaf=7, seed=0).min_samples_leaf == 7
     forest = build(one("rf"), standardize="model", min_leaf=5, seed=3)
-    assert (forest.n_estimators, forest.max_features, forest.n_jobs, forest.random_state) == (50, 1 / 3, None, 3)
+    assert (forest.n_estimators, forest.max_features, forest.n_jobs, forest.random_state) == (50, 1.0, None, 3)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -177,6 +177,18 @@ def test_why_a_run_is_undecided(protocol: str, metrics: dict[str, float], reason
     assert reason in found.reason
 
 
+@pytest.mark.parametrize(("protocol", "metrics"), [("residual", {"n_predicted": 80.0}), ("gp", {"smse": 0.3})])
+def test_a_prediction_that_compares_nothing_does_not_ask_whether_to_join(
+    protocol: str, metrics: dict[str, float]
+) -> None:
+    made = replace(report(protocol, **metrics), config={"from": "results/7"})
+    assert str(verdict(made)) == "The run predicts by what an earlier one has learned; the verdict is that one's."
+    for shown in (render_table(made), report_html(made, {})):
+        assert "Should a site join" not in shown
+    compared = replace(report("residual", test_mse=1.0, mse_alone=3.0), config={"from": "results/7"})
+    assert verdict(compared).decision == JOIN
+
+
 @pytest.mark.parametrize(
     ("together", "outside", "decision"),
     [(1.5, 0.09, DO_NOT_JOIN), (1.5, 0.1, UNDECIDED), (1.5, 0.7, UNDECIDED), (0.5, 0.7, JOIN)],
