@@ -102,8 +102,8 @@ def precision_weights(
     """Return weights of models in a mixture: rows over the error of each learner's model.
 
     An exact model is not infinitely better: where an outcome is constant, or a learner lies, an error of 0 says nothing
-    about other rows. So an error counts as a quarter of the median at least; and as what the model loses more than
-    another learner's own model on its rows, where this is least.
+    about other rows. So an error counts as at least what the model loses more than another learner's own model on its
+    rows, where this is least; but no less than a quarter of the median of the errors, and no more than the median.
 
     Parameters
     ----------
@@ -120,11 +120,11 @@ def precision_weights(
 
     >>> losses = np.array([[1.0, 1.0, 9.0], [2.0, 2.0, 9.0], [6.0, 7.0, 0.0]])
     >>> precision_weights(np.full(3, 10.0), np.array([1.0, 2.0, 0.0]), losses) / 10
-    array([5. , 2.5, 1. ])
+    array([2., 1., 2.])
     """
     excess = np.where(np.isfinite(losses), losses - errors, np.nan)
     np.fill_diagonal(excess, np.nan)
-    least = np.fmin.reduce(excess, axis=1, initial=np.nan)
-    counted = np.fmax(np.maximum(errors, _LEAST_SHARE * np.median(errors)), least) if len(n) else errors
+    least, median = np.fmin.reduce(excess, axis=1, initial=np.nan), np.median(errors) if len(n) else 0.0
+    counted = np.maximum(errors, np.clip(np.nan_to_num(least), _LEAST_SHARE * median, median))
     largest = counted.max(initial=0.0)
     return np.asarray(n / np.maximum(counted / largest, _EXACT) if largest > 0 else n)
