@@ -123,7 +123,8 @@ class RunSettings(Settings):
     task: Literal["auto", "regression", "classification"] = setting(
         "auto",
         "what the target is: an amount (regression) or a class (classification); auto: text, true and false, and two to"
-        " twenty whole numbers are classes, where the protocol has them",
+        " twenty whole numbers are classes, where the protocol has them. A real site refuses a run's classification of"
+        " what auto takes for amounts, unless its node configuration has it",
         data=True,
     )
     class_weight: Literal["none", "balanced"] = setting(
@@ -219,19 +220,27 @@ def declared() -> Config:
     return {key: each.declared for key, each in run_keys().items()}
 
 
+CLASSES, TASK_OF_RUN = "classification", "task-of-run"
+"""The task that a real site does not simply take from a run, and the key of its configuration that has it."""
+
+
 def taken_from_run(run_config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of a run configuration that hold at a real site.
 
     A site sets its data, their columns and its consents in its own configuration. From the run it takes the keys of
-    protocols, and the common keys that a site does not set.
+    protocols, and the common keys that a site does not set. ``task=classification`` would tell each value of an amount:
+    it becomes ``task-of-run``, which `clients.data.target.read_target` obeys where ``task=auto`` finds classes.
 
     Examples
     --------
     >>> taken_from_run({"seed": 3, "data": "/etc", "gp.landmarks": 8})
     {'seed': 3, 'gp.landmarks': 8}
+    >>> taken_from_run({"task": "classification"})
+    {'task': 'auto', 'task-of-run': 'classification'}
     """
     keys = RunSettings.keys()
-    return {key: value for key, value in run_config.items() if "." in key or (key in keys and not keys[key].own)}
+    taken = {key: value for key, value in run_config.items() if "." in key or (key in keys and not keys[key].own)}
+    return {**taken, "task": "auto", TASK_OF_RUN: CLASSES} if taken.get("task") == CLASSES else taken
 
 
 def checked(run_config: Mapping[str, Any]) -> Config:

@@ -27,6 +27,7 @@ Code = Literal[
     "no-data-file",
     "not-finite",
     "not-numeric",
+    "task-not-allowed",
     "too-few-rows",
     "unreadable",
     "missing-library",

@@ -20,6 +20,7 @@ from clients.data.columns import Tables, one_error
 from clients.data.table import NUMBER, UNKNOWN, DataError, Table, setting
 from numerics.shared.classes import places_of, sort_classes
 from protocols.classes import LONGEST_CLASS, MOST_CLASSES, ClassListError, agree_on_classes
+from protocols.settings import CLASSES, TASK_OF_RUN
 
 TASKS = ("regression", "classification")
 """Kinds of target: an amount or a class."""
@@ -60,7 +61,8 @@ def read_target(table: Table, config: Mapping[str, object], tasks: Collection[st
     Raises
     ------
     DataError
-        If the column is missing, a cell is empty or of the wrong kind, or there are too many classes.
+        If the column is missing, a cell is empty or of the wrong kind, there are too many classes, or a run alone
+        takes amounts for classes.
 
     Examples
     --------
@@ -83,6 +85,12 @@ def read_target(table: Table, config: Mapping[str, object], tasks: Collection[st
             "missing-value",
         )
     if task_of(table, config, tasks) == "regression":
+        if config.get(TASK_OF_RUN) == CLASSES and CLASSES in tasks and setting(config, "task") in ("", "auto"):
+            raise DataError(
+                f"{table.source}, column {name!r}: holds amounts, and the run has task=classification, which would tell"
+                " each value; if they are classes, set task=classification in the node configuration",
+                "task-not-allowed",
+            )
         or_classes = "classification" in tasks and setting(config, "task") != "regression"
         return Target(_amounts(table, name, or_classes=or_classes), ())
     labels = class_labels(table, name)

@@ -9,7 +9,7 @@ import contextlib
 import logging
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from clients.dispatch import answers
 from clients.gp.alone import errors_alone
@@ -38,7 +38,9 @@ from numerics.gp.dirichlet import LatentUnits, class_probabilities
 from numerics.gp.gates.network import Network
 from numerics.gp.kernel_names import kernels_of
 from numerics.gp.likelihood import theta_bounds
+from numerics.gp.measurements import Measurements
 from numerics.gp.moments import moments_of
+from numerics.gp.rare_values import common_counts
 from numerics.shared.classification import log_losses
 from numerics.shared.digits import rounded
 from numerics.shared.threads import single_threaded
@@ -114,15 +116,18 @@ def survey(ask: Survey, site: Site) -> Moments:
         left_out=site.shard.n - rows.n,
         nearest=nearest_of(rows, ask),
         classes=rows.classes,
-        class_counts=np.stack(
-            [np.bincount(part[rows.y == place], minlength=len(moments.counts)) for place in range(len(rows.classes))],
-            axis=1,
-        )
-        if rows.classes
-        else np.zeros((len(moments.counts), 0), np.int64),
+        class_counts=_class_counts(rows, part, site),
         outliers=outliers,
         **fit,
     )
+
+
+def _class_counts(rows: Measurements, part: Int64[np.ndarray, "n"], site: Site) -> Int64[np.ndarray, "m k"]:
+    """Return each expert's rows of each class; at a real site, few rows count as more."""
+    counts = np.zeros((int(part.max()) + 1, len(rows.classes)), np.int64)
+    if rows.classes:
+        np.add.at(counts, (part, rows.y.astype(np.int64)), 1)
+    return common_counts(counts, fewest_told(site)) if site.has_private_rows and rows.classes else counts
 
 
 def _experts(ask: ExpertAsk, site: Site) -> list[Part]:

@@ -119,19 +119,19 @@ def least_noise(units: LatentUnits) -> float:
     return float(_target_and_noise(len(units.means))[1][1] / units.scale**2)
 
 
-def largest_squares(counts: Int64[np.ndarray, "m k"], units: LatentUnits) -> Float64[np.ndarray, "m k"]:
-    """Return the sum of squared outputs over their noise, for experts with these numbers of rows of each class.
+def largest_squares(counts: Int64[np.ndarray, "m"], units: LatentUnits) -> Float64[np.ndarray, "m k"]:
+    """Return the largest sum of squared outputs over their noise, for experts with these numbers of rows.
 
     Examples
     --------
     >>> units = latent_units(np.array([1, 3]))
     >>> outputs, noise = latent_outputs(np.array([0, 1, 1, 1]), units)
-    >>> bool(np.allclose(largest_squares(np.array([[1, 3]]), units), (outputs**2 / noise).sum(axis=0)))
+    >>> bool((largest_squares(np.array([4]), units) >= (outputs**2 / noise).sum(axis=0)).all())
     True
     """
     pairs = zip(*_target_and_noise(len(units.means)), strict=True)
-    without, with_class = (np.square(target - units.means) / noise for target, noise in pairs)
-    return np.asarray((counts.sum(axis=1, keepdims=True) - counts) * without + counts * with_class)
+    largest = np.max([np.square(target - units.means) / noise for target, noise in pairs], axis=0)
+    return np.asarray(counts[:, np.newaxis] * largest)
 
 
 def losses_by_sharpness(

@@ -40,6 +40,9 @@ _SOFTEST, _STIFFEST = 0.1, 10.0
 _FLAT = 1e-10
 """Curvature, relative to the largest, below which a direction counts as flat: only the trust region ends a step."""
 
+_FEWEST_SITES = 3
+"""With two sites that differ, nothing shows which one errs."""
+
 _Theta = Float64[np.ndarray, "p"]
 _Matrix = Float64[np.ndarray, "p p"]
 
@@ -177,6 +180,7 @@ class Scoring:
         self._steps: list[_Step] = []
         self._here: dict[str, tuple[float, _Theta, _Matrix]] = {}
         self._gradients: list[tuple[_Theta, dict[str, _Theta]]] = []
+        self._answers: list[tuple[Float64[np.ndarray, "c p"], dict[str, Evaluations]]] = []
         clipped = np.clip(starts, self._low, self._high)
         self.candidates: Float64[np.ndarray, "c p"] = clipped[_distinct(clipped)[:candidates]]
         self.theta: _Theta = self.candidates[0]
@@ -199,10 +203,13 @@ class Scoring:
             Number of rows of each of these sites.
         """
         self.asks += 1
+        self._answers.append((self.candidates, dict(answers)))
         finite = {s: np.isfinite(answers[s].values) for s in sorted(answers)}
         for i, theta in enumerate(self.candidates):
             self._gradients.append((theta, {s: answers[s].gradients[i] for s in finite if finite[s][i]}))
         # A site that cannot evaluate any start must not stop the others.
+        if self._here.keys() - finite.keys():
+            self._return_to_best([s for s in finite if s in self._here])
         judges = [s for s in finite if s in self._here] or [s for s in finite if finite[s].any()]
         if not judges:
             return
@@ -222,10 +229,70 @@ class Scoring:
                 for s in finite
                 if finite[s][best]
             }
-            self._rows = sum(rows[s] for s in self._here)
+            self._rows_of = {s: rows[s] for s in self._here}
+            self._rows = sum(self._rows_of.values())
             self.value = float(exact_sum([np.array(value) for value, _, _ in self._here.values()])) / self._rows
         if self._here:
             self._propose()
+
+    def pulls(self) -> dict[str, float]:
+        """Return by site how much likelier, per row, the others' outputs are at their own best candidate than at theta.
+
+        All candidates so far count. Empty with fewer than three sites: nothing then shows who errs.
+
+        Examples
+        --------
+        Two sites have their largest likelihood at 0, and the third one, which is surer, at 3:
+
+        >>> search, rows = Scoring(np.array([[-5.0, 5.0]]), np.array([[0.0], [3.0]])), {"a": 10, "b": 10, "c": 10}
+        >>> slopes, informations = np.zeros((2, 1)), np.ones((2, 1, 1))
+        >>> values = {"a": [0.0, -9.0], "b": [0.0, -9.0], "c": [-72.0, 0.0]}
+        >>> search.update({s: Evaluations(np.array(own), slopes, informations) for s, own in values.items()}, rows)
+        >>> search.theta, search.pulls()
+        (array([3.]), {'a': 0.0, 'b': 0.0, 'c': 0.9})
+        """
+        sites = sorted(self._here)
+        if len(sites) < _FEWEST_SITES:
+            return {}
+        gains = self._values_of(sites)[1] - np.array([[self._here[s][0]] for s in sites])
+        rows = np.array([self._rows_of[s] for s in sites])
+        of_others = [
+            np.delete(gains, i, axis=0).sum(axis=0).max() / np.delete(rows, i).sum() for i in range(len(sites))
+        ]
+        return {site: max(0.0, float(gain)) for site, gain in zip(sites, of_others, strict=True)}
+
+    def leave_out(self, site: str) -> None:
+        """Go on from the best candidate of the other sites; `site` is not to answer again."""
+        self._return_to_best([s for s in sorted(self._here) if s != site])
+        self._radius, self._steps, self.gain = _RADIUS, [], np.inf
+        self._propose()
+
+    def _values_of(self, sites: Sequence[str]) -> tuple[list[tuple[int, int]], Float64[np.ndarray, "s c"]]:
+        """Return the candidates that these sites have all answered about, by ask and place, with their values."""
+        asks = [i for i, (_, answers) in enumerate(self._answers) if answers.keys() >= set(sites)]
+        places = [(i, c) for i in asks for c in range(len(self._answers[i][0]))]
+        values = [[self._answers[i][1][s].values for s in sites] for i in asks]
+        return places, np.concatenate(values, axis=1) if asks else np.zeros((len(sites), 0))
+
+    def _return_to_best(self, sites: list[str]) -> None:
+        """Take the best candidate so far of some of the sites at theta, and these sites alone."""
+        here = {s: self._here[s] for s in sites}
+        if not here:
+            return
+        places, values = self._values_of(sites)
+        if len(places):
+            ask, best = places[int(np.argmax(values.sum(axis=0)))]
+            if values.sum(axis=0).max() > sum(value for value, _, _ in here.values()):
+                thetas, answers = self._answers[ask]
+                self.theta = thetas[best]
+                here = {
+                    s: (float(answers[s].values[best]), answers[s].gradients[best], answers[s].informations[best])
+                    for s in sites
+                }
+        self._here = here
+        self._rows_of = {s: self._rows_of[s] for s in sites}
+        self._rows = sum(self._rows_of.values())
+        self.value = sum(value for value, _, _ in here.values()) / self._rows
 
     def _trust(self, best: int, gain: float) -> None:
         """Update the trust radius by the gain of the best step."""

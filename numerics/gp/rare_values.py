@@ -108,3 +108,32 @@ def _apart(ordered: Float64[np.ndarray, "m"], fewest: int) -> Bool[np.ndarray, "
     """Return which of the ascending values lie in a small group between wide gaps."""
     group: Int64[np.ndarray, "m"] = np.cumsum(np.diff(ordered, prepend=ordered[:1]) > _GAP * ordered.std())
     return np.asarray(np.bincount(group)[group] < fewest)
+
+
+def common_counts(counts: Int64[np.ndarray, "m k"], fewest: int) -> Int64[np.ndarray, "m k"]:
+    """Return each expert's rows of each class, with numbers from 1 to `fewest` - 1 as `fewest`.
+
+    The classes with most rows give them, so that the sum remains and does not tell them. An expert whose rows are too
+    few for that has equally many of each of its classes.
+
+    Examples
+    --------
+    >>> common_counts(np.array([[40, 1, 0, 7], [6, 1, 3, 0]]), 5)
+    array([[36,  5,  0,  7],
+           [ 4,  3,  3,  0]])
+    """
+    return np.stack([_common_counts(each, fewest) for each in counts])
+
+
+def _common_counts(counts: Int64[np.ndarray, "k"], fewest: int) -> Int64[np.ndarray, "k"]:
+    present = np.flatnonzero(counts)
+    n, common = int(counts.sum()), counts.copy()
+    if n < fewest * len(present):
+        each, more = divmod(n, max(1, len(present)))
+        common[present] = each + (np.arange(len(present)) < more)
+        return common
+    common[present] = np.maximum(counts[present], fewest)
+    while (excess := int(common.sum()) - n) > 0:
+        largest = int(common.argmax())
+        common[largest] -= min(excess, int(common[largest]) - fewest)
+    return common

@@ -43,7 +43,9 @@ class Moments(Payload):
     classes : tuple of str
         Classes of the outputs, in order; empty: the outputs are amounts. `y_means` and `y_variances` of classes are 0.
     class_counts : ndarray
-        Number of rows of each expert and class.
+        Number of rows of each expert and class. A real site sends 1 to 4 as 5, which the most common classes give
+        (`numerics.gp.rare_values.common_counts`): they tell that there are some. WITH CRAFTED HYPERPARAMETERS the exact
+        number is in `Likelihood` and `Losses`, unless these are masked.
     outliers : ndarray
         Gain in the prediction of left-out rows if rows with an outlying output (at a real site also those left out with
         them) are removed: its sum and sum of squares over the site's rows, to three digits (`numerics.gp.outliers`). 0
@@ -247,7 +249,7 @@ class Losses(Payload, summed=True):
     """To the center, if outputs are classes: log losses of the site's rows by the sharpness of their probabilities.
 
     With crafted hyperparameters the center chooses the probabilities, and the losses reveal at most the number of rows
-    of each class, which `Moments` has, too.
+    of each class.
 
     Attributes
     ----------

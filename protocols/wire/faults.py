@@ -83,6 +83,7 @@ class Fault(IntEnum):
     FEW_NEW_ROWS = 67
     INSTANCES_NOT_ALLOWED = 68
     FEW_ROWS_FOR_PRICES = 69
+    TASK_NOT_ALLOWED = 70
 
     @property
     def message(self) -> str:
@@ -118,6 +119,10 @@ _MESSAGES = {
     Fault.FUNCTION_FAILED: "its own data function failed; the details are in the site's own log",
     Fault.TOO_FEW_ROWS: "its data have no row, or a single row that any statistic would disclose",
     Fault.LABEL_OUT_OF_RANGE: "its data hold a label outside the agreed range",
+    Fault.TASK_NOT_ALLOWED: (
+        "its outcome holds amounts, and task=classification of the run would tell each value; set "
+        "task=classification in its node configuration to allow that"
+    ),
     Fault.BAD_SHAPE: "its data's columns do not fit together",
     Fault.TOO_FEW_MODELS: (
         "it holds a single model, whose labels its answers would give away; set allow-single-model=true in its node "

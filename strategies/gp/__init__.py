@@ -164,6 +164,7 @@ class GP(FusionStrategy):
                 candidates=settings.candidates,
                 most_asks=settings.fit_rounds,
                 masking=masking,
+                robust=settings.robust,
             ),
             self._gate_training(registry, self.seed + repetition),
             *self._disclosures(registry, settings.max_expert_rows, queries),

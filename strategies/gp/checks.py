@@ -180,8 +180,7 @@ def check_predictions(
     the rows, and k** the prior variance at the point. The expert explains ``c' C^-1 c`` of k**, and predicts
     ``c' C^-1 y`` (Jalali and Kasneci 2022, eqs. 2 and 3). So the explained variance is at most k**. By Cauchy and
     Schwarz, the mean is at most ``sqrt(explained y' C^-1 y)``, where ``y' C^-1 y <= |y|^2 / noise``; the moments give
-    ``|y|^2``. Where outputs are classes, the noise N of each row is known, and ``y' C^-1 y <= y' N^-1 y``, which
-    follows from the numbers of rows of each class.
+    ``|y|^2``. Where outputs are classes, the noise N of each row is known, and ``y' C^-1 y <= y' N^-1 y``.
 
     Parameters
     ----------
@@ -197,7 +196,7 @@ def check_predictions(
     prior_variance = kernel_of(kernel, len(registry.features)).diagonal
     squares = (moments.counts * (moments.y_variance + moments.y_mean**2))[:, np.newaxis]
     if registry.latent is not None:
-        squares, noise = largest_squares(registry.class_counts, registry.latent), 1.0
+        squares, noise = largest_squares(moments.counts, registry.latent), 1.0
     outputs = registry.n_outputs
 
     def check(site: str, answer: Predictions) -> None:

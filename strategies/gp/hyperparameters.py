@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -22,6 +22,8 @@ from strategies.secure_aggregation import Masking, ask_plain_or_masked
 
 ROUNDING = 1e-8
 """Largest size of a negative eigenvalue that rounding gives a positive semidefinite matrix of numbers up to 1."""
+MOST_PULL = 0.2
+"""Largest gain of the others' log likelihood per row without a site that honest sites with alike rows bring."""
 Theta = Float64[np.ndarray, "p"]
 
 
@@ -39,12 +41,24 @@ class Fit:
         Number of asks.
     converged : bool
         Whether the search ended because the likelihood hardly rose any more.
+    pulls : Mapping[str, float]
+        By site, the gain of the others' log likelihood per row at the best candidate without it
+        (`numerics.gp.hyperparameter_search.Scoring.pulls`); empty if unknown.
+    left_out : tuple of str
+        Sites whose likelihoods do not count, since they pulled the others (``gp.robust``).
     """
 
     theta: Theta
     log_likelihood: float
     rounds: int
     converged: bool
+    pulls: Mapping[str, float] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def pulling(self) -> dict[str, float]:
+        """Sites without which the hyperparameters would fit the others notably better, with the gain."""
+        return {site: pull for site, pull in self.pulls.items() if pull > MOST_PULL}
 
     @property
     def noise(self) -> float:
@@ -110,6 +124,7 @@ def fit(
     candidates: int,
     most_asks: int,
     masking: Masking | None = None,
+    robust: bool = False,
 ) -> Conversation[Fit]:
     """Maximize the sum of the experts' log marginal likelihoods (Jalali and Kasneci 2022, eq. 1).
 
@@ -127,11 +142,14 @@ def fit(
         Parameters of `Scoring`.
     masking : Masking, optional
         Secure aggregation: the center sees the sum over sites only, which `Scoring` takes for the answer of one site.
+    robust : bool
+        Whether sites that pull the others (`Fit.pulling`) are left out, one after the other.
     """
     with single_threaded():  # gives the same candidates for any number of cores
         scoring = Scoring(theta_bounds(kernel), first, candidates=candidates, most_asks=most_asks)
     # Sites are named by their place, because a sum over them must not depend on their own names.
     place = {site: f"{number:06d}" for number, site in enumerate(registry.learning)}
+    site_at, left_out = {number: site for site, number in place.items()}, []
     while not scoring.done:
         thetas = scoring.candidates
         asks = {site: Evaluate(**registry.agreement(site, max_rows), kernel=text, thetas=thetas) for site in place}
@@ -145,13 +163,19 @@ def fit(
         rows = {place[sites[0]]: sum(map(registry.learning_rows_of, sites)) for sites in answers}
         with single_threaded():
             scoring.update(evaluations, rows)
+            pulls = scoring.pulls()
+            if robust and max(pulls.values(), default=0.0) > MOST_PULL:
+                scoring.leave_out(worst := max(pulls, key=pulls.__getitem__))
+                left_out.append(site_at[worst])
+                del place[site_at[worst]]
         if not np.isfinite(scoring.value):
             raise FusionError(
                 "the likelihood cannot be computed for any of the hyperparameters that were tried: try another"
                 " gp.kernel"
             )
     converged = scoring.asks < most_asks or max(scoring.gain, scoring.predicted_gain) <= TOLERANCE
-    return Fit(scoring.theta, scoring.value, scoring.asks, converged)
+    pulls = {} if masking else {site_at[number]: pull for number, pull in scoring.pulls().items()}
+    return Fit(scoring.theta, scoring.value, scoring.asks, converged, pulls, tuple(left_out))
 
 
 def _no_likelihood(thetas: Float64[np.ndarray, "c p"]) -> Likelihood:

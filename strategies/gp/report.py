@@ -36,6 +36,9 @@ _IRRELEVANT = 100.0
 """Length of an input in its standard deviations; an input of this length or more hardly matters."""
 _REMOTE = "its outputs lie far from those of most sites, also without its outliers (gp.robust)"
 _CONTRADICTS = "its predictions contradict those of most other sites at the same points (gp.robust)"
+_PULLS = (
+    "its likelihoods pull the hyperparameters off those that fit the others' rows; its predictions count (gp.robust)"
+)
 _MOST_LISTED = 20
 """Largest number of names in a note."""
 
@@ -131,7 +134,7 @@ def excluded_from(outcome: GPOutcome) -> dict[str, str]:
             excluded[registry.site_of[expert]] = _CONTRADICTS
     if outcome.settings.robust:
         excluded |= dict.fromkeys(registry.remote, _REMOTE)
-    return excluded
+    return dict.fromkeys(outcome.model.fit.left_out, _PULLS) | excluded
 
 
 def notes_on(outcome: GPOutcome) -> list[str]:
@@ -227,6 +230,11 @@ def _notes_on_sites(outcome: GPOutcome) -> list[str]:
     ]
     if outcome.settings.robust:
         return notes
+    notes += [
+        f"{site}: without it, other hyperparameters would fit the other sites' rows better (log likelihood per row:"
+        f" {pull:.2g} more; another noise or other lengths than theirs, or a lie?). Set gp.noise=site, or gp.robust"
+        for site, pull in outcome.model.fit.pulling.items()
+    ]
     if registry.remote:
         notes.append(
             f"{_list(registry.remote)}: the outputs lie far from those of most sites (beyond {MOST_SPREAD:g} times"

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from flwr.app import Message
 
+from benchmarks.lies import LIES, Lie
+from benchmarks.lying import NOTHING, draw_world, run_lie
 from protocols.bc3e.payloads import Holdings, Shares, Starts, Statistics
-from protocols.gp.payloads import Moments, Predictions
+from protocols.gp.payloads import Likelihood, Moments, Predictions
 from server.results import load
-from tests.support.gp_sites import own_data_config, write_world
+from tests.support.gp_sites import forgery, own_data_config, write_world
 from tests.support.grid import Tamper, config
 from tests.support.parameters import few
 from tests.support.runs import outcome_of, run
@@ -120,6 +122,25 @@ def test_shifted_outputs_of_gp_are_named_and_left_out(
     assert robust.metrics["smse"] == pytest.approx(others.metrics["smse"], rel=0.05)
 
 
+def _opposite(answer: Likelihood) -> Likelihood:
+    """What fits the site's rows best is called worst, ever so sure; no bound forbids it."""
+    return Likelihood(-50 * answer.values - 1e6, -50 * answer.gradients, 50 * answer.informations)
+
+
+def test_invented_likelihoods_of_gp_are_named_and_left_out(tmp_path: Path) -> None:
+    folder, lie = write_world(tmp_path / "world", how="random"), forgery(LIAR, Likelihood, _opposite)
+    named, _ = load(run(own_data_config(tmp_path, folder), 4, tamper=lie))
+    pulling = [line.split(":")[0] for line in named.notes if "other hyperparameters would fit" in line]
+    assert pulling == ["delta"]
+    honest, _ = load(run(own_data_config(tmp_path, folder), 4))
+    assert not any("other hyperparameters would fit" in line for line in honest.notes)
+    robust, _ = load(run(own_data_config(tmp_path, folder, gp__robust=True), 4, tamper=lie))
+    assert list(robust.missing) == ["delta"]
+    assert robust.missing["delta"][0].startswith("its likelihoods pull the hyperparameters off")
+    assert named.metrics["smse"] > 1.5 * honest.metrics["smse"]
+    assert robust.metrics["smse"] < 1.1 * honest.metrics["smse"]
+
+
 @pytest.mark.usefixtures("influence")
 def test_the_influence_on_predictions_of_gp(tmp_path: Path) -> None:
     lie = lying(LIAR, Predictions, "mean", lambda mean: mean + 5)
@@ -187,3 +208,15 @@ def test_the_influence_in_masked_sums_is_unknown(tmp_path: Path) -> None:
 def test_shared_instances_are_judged_by_their_labels(tmp_path: Path) -> None:
     settings = config(tmp_path, scenario="bc3e-halfmoon", bc3e__distribution="column", bc3e__max_rounds=3)
     assert set(load(run(settings, 3))[0].influence["without"]) == {"site-0", "site-1", "site-2"}
+
+
+# -- errors of sec that nobody else can check --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lie", [each for each in LIES["sec"] if "losses" in each.name], ids=lambda each: each.name)
+def test_errors_of_nothing_get_a_model_of_sec_no_weight_that_its_losses_elsewhere_deny(lie: Lie) -> None:
+    """With weights of rows over errors as they were said, such a liar made the others up to 1.8 times worse."""
+    for draw in range(2):
+        world = draw_world("sec", draw)
+        without = run_lie(world, NOTHING, robust=False, absent=1).measure
+        assert run_lie(world, lie, robust=False).measure < 1.25 * without

@@ -266,6 +266,33 @@ def test_constant_likelihood_ends_the_search() -> None:
     assert search.value == -0.25
 
 
+def around(best: float, weight: float) -> Site:
+    """A site whose log likelihood is a parabola."""
+    return lambda theta: (
+        -weight * float((theta[0] - best) ** 2), -2 * weight * (theta - best), np.full((1, 1), 2 * weight)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_without_a_site_the_search_goes_on_from_the_best_candidate_of_the_others(leaves: bool) -> None:
+    sites, rows = {"a": around(0.0, 1.0), "b": around(0.2, 1.0), "liar": around(3.0, 50.0)}, 10
+    search = Scoring(np.array([[-5.0, 5.0]]), np.array([[0.0], [3.0]]))
+    for ask in range(10):
+        if ask == 1:
+            pulls = search.pulls()
+            assert search.theta[0] == 3.0
+            assert max(pulls, key=pulls.__getitem__) == "liar"
+            del sites["liar"]
+            if leaves:
+                search.leave_out("liar")
+        if search.done:
+            break
+        answers = {name: answer(site, search.candidates) for name, site in sites.items()}
+        search.update(answers, dict.fromkeys(answers, rows))
+    np.testing.assert_allclose(search.theta, [0.1], atol=1e-3)
+    assert search.pulls() == {}
+
+
 def test_pooled_starts_trust_each_site_where_it_knows() -> None:
     start, fits = np.array([0.0, 0.0]), np.array([[1.0, 5.0], [-4.0, 2.0]])
     informations = np.array([np.diag([1e6, 0.0]), np.diag([0.0, 1e6])])
