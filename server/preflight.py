@@ -254,10 +254,8 @@ def check_together(
     center : Mapping
         The fusion center's own files (`server.report.protocol.ProtocolReport.center_files`).
     """
-    check, shards = (
-        getattr(registry.room(protocol, "shard"), "check_together", None),
-        check_rows(sites, protocol, config),
-    )
+    check = getattr(registry.room(protocol, "shard"), "check_together", None)
+    shards = check_rows(sites, protocol, config)
     return tuple((shards and check and check(shards, center, config)) or ())
 
 

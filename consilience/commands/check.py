@@ -112,7 +112,8 @@ def _check_together(protocol: str, config: Mapping[str, Any], policy: Path | Non
     if errors:
         raise one_error(errors, sources)
     check_columns(sites, protocol, config)
-    for note in check_together(sites, protocol, config, report_of(protocol).center_files(config, scenario=False)):
+    center = report_of(protocol).center_files({**config, "protocol": protocol}, scenario=False)
+    for note in check_together(sites, protocol, config, center):
         typer.echo(f"together: {note}")
     typer.echo(f"together: the files of {len(sites.names)} sites fit each other")
 

@@ -580,7 +580,7 @@ MASSES: dict[str, tuple[str, Callable[[Masses], dict[str, Any]]]] = {
     "whole rows that are not there": ("whole", lambda m: {"whole": m.whole + 1}),
     "negative whole rows": ("whole", lambda m: {"whole": moved(m.whole)}),
     "a sum beyond all measure": ("exact", lambda m: {"exact": m.exact + 1e150}),
-    "a curvature beyond all measure": ("exact", lambda m: {"curvature": m.curvature - 1e150}),
+    "a curvature beyond all measure": ("curvature", lambda m: {"curvature": m.curvature - 1e150}),
 }
 
 

@@ -330,7 +330,7 @@ def test_a_prediction_is_made_once(tmp_path: Path) -> None:
     assert told == "repetitions: there is one prediction of a row; leave it out"
 
 
-@pytest.mark.parametrize(("scale", "precision"), [(1e200, "float64"), (1e39, "float32"), (-1e16, "float64")])
+@pytest.mark.parametrize(("scale", "precision"), [(1e45, "float64"), (1e39, "float32"), (-1e16, "float64")])
 def test_outcomes_without_bound(tmp_path: Path, caplog: pytest.LogCaptureFixture, scale: float, precision: str) -> None:
     large = customers().assign(y=scale * customers()["y"])
     settings = own_data_config(tmp_path, write_world(tmp_path / "files", people=large), residual__precision=precision)

@@ -162,7 +162,7 @@ an input is text in a file: protocol=coreset data={text} sensitive=sex
 an input is a number in one file only: protocol=coreset data={texts} sensitive=sex
     west.csv: column 'iron' holds numbers, and text in the others; all need the same columns as north.csv
 a cell cannot be used: protocol=gp data={cells} target=level
-    north: line 2, column 'iron': is empty; fill it, or set missing=impute; west: line 2, column 'iron': is
+    north: line 2, column 'iron': is empty; fill it, or set missing=impute; west: line 2, column 'iron': 1e+99
 a cell cannot be used, and rows are read in blocks: protocol=coreset data={cells} sensitive=sex
     north: line 2, column 'iron': is empty; fill it, or set missing=impute; west: line 2, column 'iron': 1e+99
 the center's test rows lack the target: protocol=sec data={no_test} target=level
