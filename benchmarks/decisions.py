@@ -154,10 +154,8 @@ def play(world: World, seed: int, *, guarded: bool = True) -> Trial:
         told, tried = _losses if guarded else _exact_losses, predictions[:, :n]
         losses[senders, place], noise[name] = told(tried[senders], tried[place], own.y[:n], rng)
     new = [each[:, own.n :] for each, own in zip(both, world.rows, strict=True)]
-    return Trial(
-        world, Learners.of(profiles, (), {}, settings.weights), losses, noise, [each.predictions for each in left_out],
-        known, new,
-    )  # fmt: skip
+    learners = Learners.of(profiles, (), {}).by_precision(losses, {})
+    return Trial(world, learners, losses, noise, [each.predictions for each in left_out], known, new)
 
 
 def _how(seed: int) -> dict[str, Any]:

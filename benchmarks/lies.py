@@ -55,6 +55,17 @@ def saying(title: str, **changes: Callable[[Any], Any]) -> Say:
     return say
 
 
+def both(*says: Say) -> Say:
+    """Return a `Say` that changes several kinds of payloads."""
+
+    def say(payload: Payload, number: int) -> Payload:
+        for each in says:
+            payload = each(payload, number)
+        return payload
+
+    return say
+
+
 def drifting(title: str, field: str, share: float) -> Say:
     """Return a `Say` under which a field of one kind of payload grows by a share in every round."""
 
@@ -122,6 +133,16 @@ def _wrong_cell(column: str) -> Falsify:
 
 def _changed(column: str, change: Callable[[Any], Any]) -> Falsify:
     return lambda frame: frame.assign(**{column: change(frame[column])})
+
+
+def _shifted(shift: float) -> Falsify:
+    return _changed("y", lambda each: each + shift * each.std())
+
+
+def _no_errors() -> Say:
+    """Say that the own model, and all others', have hardly an error on the own rows."""
+    own = saying("sec.FittedModel", error=lambda _: 1e-9, variance=lambda _: 1e-10)
+    return both(own, saying("sec.Losses", losses=lambda each: 0 * each + 1e-9))
 
 
 def _half_hidden(keys: Any) -> Any:
@@ -209,6 +230,10 @@ LIES: Mapping[str, tuple[Lie, ...]] = {
     "sec": (
         Lie("n = 1e8", saying("sec.FittedModel", n=lambda _: 10**8)),
         Lie("error = 0, n = 1e8", saying("sec.FittedModel", n=lambda _: 10**8, error=lambda _: 1e-12)),
+        *(
+            Lie(f"error and losses = 1e-9, outcomes + {shift} deviations", _no_errors(), _shifted(shift))
+            for shift in (0.0, 0.3, 0.6)
+        ),
         Lie("outcomes + 5", rows=_changed("y", lambda each: each + 5)),
         Lie("outcomes + 1", rows=_changed("y", lambda each: each + 1)),
         Lie("outcomes with the sign flipped", rows=_changed("y", _negative)),

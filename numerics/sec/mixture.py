@@ -88,3 +88,43 @@ def mean_squared_errors(
         errors = predictions - y
         means = np.einsum("mn,mn->m", errors, errors) / len(y)
     return np.where(np.isfinite(means), means, np.inf)
+
+
+_EXACT = 1e-10
+"""Share of the largest error of the learners that counts as no error."""
+_LEAST_SHARE = 0.25
+"""Share of the learners' median error below which an error counts as this share."""
+
+
+def precision_weights(
+    n: Float64[np.ndarray, "L"], errors: Float64[np.ndarray, "L"], losses: Float64[np.ndarray, "L L"]
+) -> Float64[np.ndarray, "L"]:
+    """Return weights of models in a mixture: rows over the error of each learner's model.
+
+    An exact model is not infinitely better: where an outcome is constant, or a learner lies, an error of 0 says nothing
+    about other rows. So an error counts as a quarter of the median at least; and as what the model loses more than
+    another learner's own model on its rows, where this is least.
+
+    Parameters
+    ----------
+    n : ndarray
+        ``(L,)`` numbers of rows.
+    errors : ndarray
+        ``(L,)`` errors ``e_i``, finite.
+    losses : ndarray
+        ``(L, L)`` losses ``e_{i -> j}`` of model i on the rows of j; NaN where unknown.
+
+    Examples
+    --------
+    The third learner's outcome is constant, and its model no good elsewhere:
+
+    >>> losses = np.array([[1.0, 1.0, 9.0], [2.0, 2.0, 9.0], [6.0, 7.0, 0.0]])
+    >>> precision_weights(np.full(3, 10.0), np.array([1.0, 2.0, 0.0]), losses) / 10
+    array([5. , 2.5, 1. ])
+    """
+    excess = np.where(np.isfinite(losses), losses - errors, np.nan)
+    np.fill_diagonal(excess, np.nan)
+    least = np.fmin.reduce(excess, axis=1, initial=np.nan)
+    counted = np.fmax(np.maximum(errors, _LEAST_SHARE * np.median(errors)), least) if len(n) else errors
+    largest = counted.max(initial=0.0)
+    return np.asarray(n / np.maximum(counted / largest, _EXACT) if largest > 0 else n)

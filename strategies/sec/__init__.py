@@ -91,6 +91,8 @@ class SEC(FusionStrategy):
         senders = self._senders(learners, rng)
         answers = yield from self._compare(learners, senders)
         losses = learners.losses(senders, answers)
+        if self.settings.weights == "precision":
+            learners = learners.by_precision(losses, self.reference.earlier)
         noise = {name: answer.noise for name, answer in answers.items()}
         clusters = cluster_learners(learners, losses, self.settings, self.reference.earlier, rng, noise)
 
@@ -145,7 +147,7 @@ class SEC(FusionStrategy):
         earlier = self.reference.earlier
         former = former_learners(earlier) if earlier else {}
         try:
-            learners = Learners.of(answers, settings.newcomer_patterns, former, settings.weights, self.target)
+            learners = Learners.of(answers, settings.newcomer_patterns, former, self.target)
         except ClassListError as error:
             raise FusionError(str(error)) from None
         _check_learners(learners, settings.newcomer_patterns)

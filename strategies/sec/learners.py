@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
+from numerics.sec.mixture import precision_weights
 from numerics.sec.pooled_regression import pooled_regression
 from numerics.shared.classes import places_of
 from protocols.sec.payloads import FittedModel, Losses
 from strategies.class_lists import classes_of_most
 
-_EXACT = 1e-10
-"""Share of the largest error of the learners that counts as no error."""
 _ROUNDING = 1e-6
 """Largest relative difference between errors of one learner that was fitted on two kinds of processor."""
 
@@ -72,7 +71,6 @@ class Learners:
         answers: Mapping[str, FittedModel],
         newcomers: Sequence[str],
         former: Mapping[str, FittedModel],
-        weights: Literal["precision", "rows"] = "precision",
         target: str = "",
     ) -> Learners:
         """Take the learners that have the same inputs and the same kind of outcome, and leave out the others.
@@ -86,8 +84,6 @@ class Learners:
         former : Mapping[str, FittedModel]
             Learners that an earlier run clustered, with their answers of that run; all other sites are newcomers.
             Empty if this run clusters the learners itself.
-        weights : {"precision", "rows"}
-            Weights of eq. (5): the rows over the error ``e_i``, or the rows.
         target : str
             Name of the outcome, for messages.
 
@@ -119,7 +115,8 @@ class Learners:
         ]
         chosen = {name: profiles[name] for name in names}
         present = set(answers) & set(names)
-        return cls(chosen, np.array(new, bool), present, _weights(chosen.values(), weights), excluded, classes)
+        rows = np.array([profile.n_fitted for profile in chosen.values()], np.float64)
+        return cls(chosen, np.array(new, bool), present, rows, excluded, classes)
 
     @property
     def names(self) -> list[str]:
@@ -162,6 +159,24 @@ class Learners:
             matrix[rows, place[name]] = np.where(answer.finite, answer.losses, np.inf)
         return matrix
 
+    def by_precision(self, losses: Float64[np.ndarray, "L L"], earlier: Mapping[str, Any]) -> Learners:
+        """Return the learners with the weights `numerics.sec.mixture.precision_weights`.
+
+        Parameters
+        ----------
+        losses : ndarray
+            As `losses` returns them.
+        earlier : Mapping
+            Arrays of the run whose clusters newcomers join, and whose weights stay; empty if there is no such run.
+        """
+        if earlier:
+            known = dict(zip(map(str, earlier["learners"]), earlier["weights"].tolist(), strict=True))
+            return replace(self, weights=np.array([known.get(name, 1.0) for name in self.names]))
+        old = ~self.newcomer & ~np.isinf(losses).any(axis=1)  # others have no part in means of several models
+        weights = self.weights.copy()
+        weights[old] = precision_weights(self.weights[old], self.errors[old], losses[np.ix_(old, old)])
+        return replace(self, weights=weights)
+
     def shares(self, members: Bool[np.ndarray, "L"]) -> Float64[np.ndarray, "m"]:
         """Return the share of each of the `members` in eq. (5); newcomers have none."""
         weights = np.where(self.newcomer, 0.0, self.weights)[members]
@@ -181,19 +196,6 @@ class Learners:
                 np.stack([profile.scatter for profile in profiles]),
             )
         return self._pooled[key]
-
-
-def _weights(profiles: Iterable[FittedModel], rule: str) -> Float64[np.ndarray, "L"]:
-    """Return the weights of models in eq. (5).
-
-    Errors that are nearly 0 beside the largest one count as equal: an exact model is not infinitely better.
-    """
-    pairs = np.array([(profile.n_fitted, profile.error) for profile in profiles], np.float64).reshape(-1, 2)
-    n, errors = pairs.T
-    largest = errors.max(initial=0.0)
-    if rule == "rows" or largest == 0:
-        return np.asarray(n)
-    return np.asarray(n / np.maximum(errors / largest, _EXACT))
 
 
 def _same_learner(one: FittedModel, other: FittedModel) -> bool:

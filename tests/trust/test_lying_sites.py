@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from flwr.app import Message
 
+from benchmarks.lies import LIES, Lie
+from benchmarks.lying import NOTHING, draw_world, run_lie
 from protocols.bc3e.payloads import Holdings, Shares, Starts, Statistics
 from protocols.gp.payloads import ErrorsAlone, Likelihood, Moments, Predictions
 from server.results import load
@@ -219,3 +221,15 @@ def test_the_influence_in_masked_sums_is_unknown(tmp_path: Path) -> None:
 def test_shared_instances_are_judged_by_their_labels(tmp_path: Path) -> None:
     settings = config(tmp_path, scenario="bc3e-halfmoon", bc3e__distribution="column", bc3e__max_rounds=3)
     assert set(load(run(settings, 3))[0].influence["without"]) == {"site-0", "site-1", "site-2"}
+
+
+# -- errors of sec that nobody else can check --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lie", [each for each in LIES["sec"] if "losses" in each.name], ids=lambda each: each.name)
+def test_errors_of_nothing_get_a_model_of_sec_no_weight_that_its_losses_elsewhere_deny(lie: Lie) -> None:
+    """With weights of rows over errors as they were said, such a liar made the others up to 1.8 times worse."""
+    for draw in range(2):
+        world = draw_world("sec", draw)
+        without = run_lie(world, NOTHING, robust=False, absent=1).measure
+        assert run_lie(world, lie, robust=False).measure < 1.25 * without

@@ -141,7 +141,7 @@ def test_the_mean_of_eq_5_is_weighted(tmp_path: Path, rule: str) -> None:
     """Two learners of one relation, of very unequal size and noise."""
     folder = tmp_path / "labs"
     folder.mkdir()
-    rows = [draw_rows(0, n, n, noise) for n, noise in ((10, 0.1), (200, 0.9))]
+    rows = [draw_rows(0, n, n, noise) for n, noise in ((10, 0.4), (200, 0.9))]
     for place, each in enumerate(rows):
         each.to_csv(folder / f"lab-{place}.csv", index=False)
     test = draw_rows(0, 60, 7)

@@ -187,6 +187,18 @@ def test_constants_that_differ_are_different_relations(tmp_path: Path) -> None:
     assert report.metrics["mse_cluster"] == pytest.approx(0, abs=1e-20)
 
 
+@pytest.mark.parametrize("classes", [False, True])
+def test_an_outcome_without_errors_does_not_rule_all_learners_together(tmp_path: Path, classes: bool) -> None:
+    """A constant outcome or a single class has an error of 0, and a model that is no good elsewhere."""
+    frames = {f"lab-{place}": draw_rows(0, 40, place) for place in range(5)}
+    frames["lab-0"]["y"] = 9.0
+    if classes:
+        frames = {name: rows.assign(y=np.where(rows["y"] > 0, "yes", "no")) for name, rows in frames.items()}
+    name = "log_loss_all" if classes else "mse_all"
+    errors = [learn(tmp_path, frames, sec__weights=rule)[0].metrics[name] for rule in ("precision", "rows")]
+    assert errors[0] < 1.5 * errors[1], "ten times and more if it ruled"
+
+
 @pytest.mark.parametrize("candidates", ["lr", "rf lr"])
 def test_a_learner_that_is_there_twice_is_with_itself(tmp_path: Path, candidates: str) -> None:
     frames = draw_frames()
