@@ -13,6 +13,7 @@ from jaxtyping import Float64, Int64
 
 from clients.digest import digest_of
 from clients.memory import CONCLUDED
+from clients.residual.group_store import group_values
 from clients.residual.methods import MethodError, fit_method, parse_method, predict
 from clients.residual.model_store import dump, restore
 from clients.site import Site
@@ -286,7 +287,7 @@ def _inputs(site: Site, rows: Int64[np.ndarray, "n"]) -> tuple[Float64[np.ndarra
     """
     columns: Columns = site.shard
     least = site.rows_that_hold(FEWEST_EQUAL) if site.has_private_rows else 1
-    groups = ValueGroups.of(columns.x, least) if least > 1 else None
+    groups = group_values(site.directory, columns, least) if least > 1 else None
     x = columns.x[rows]
     return groups.apply(x) if groups else x, groups
 

@@ -75,6 +75,22 @@ def raising_the_error(outcome: GPOutcome) -> dict[str, float]:
     return shares
 
 
+def error_by_answers_of(outcome: GPOutcome, site: str) -> float | None:
+    """Return the mean loss of predictions by a site's answers alone, in units as of `GPOutcome.differences_alone`.
+
+    Over the sample's points that the site answered; None if there are none with a known output.
+    """
+    sample = outcome.sample
+    if sample is None or outcome.fused is None or outcome.answers is None or outcome.queries is None:
+        return None
+    own = np.isin(outcome.answers.selected[sample.rows], outcome.model.registry.places[site])
+    answered = np.asarray(own.any(axis=1))[:: outcome.model.registry.n_outputs]
+    if outcome.queries.y is None or not answered.any():
+        return None
+    alone = _without(outcome, sample, ~own, _at(outcome.fused, sample.rows))
+    return float(outcome.losses(alone, _points(outcome, sample))[answered].mean() / outcome.unit_alone)
+
+
 def _points(outcome: GPOutcome, sample: Sample) -> Int64[np.ndarray, "n"]:
     """Return the places of the sample's points among the query points."""
     outputs = outcome.model.registry.n_outputs

@@ -132,10 +132,16 @@ class GPOutcome:
             return {}
         measured = self.queries.measured
         some = measured[chosen_points(len(measured))]
-        losses, unit = self.losses(self.fused_at(some), some), 1.0
-        if not self.model.registry.classes:
-            unit = float(np.var(self.model.registry.units.outputs(self.queries.y)[some]))
+        losses, unit = self.losses(self.fused_at(some), some), self.unit_alone
         return self.alone.differences(losses, unit) if unit > 0 else {}
+
+    @property
+    def unit_alone(self) -> float:
+        """Unit of errors alone: the variance of the outputs at these points; 1 for log losses."""
+        if self.model.registry.classes or self.queries is None or self.queries.y is None:
+            return 1.0
+        some = self.queries.measured[chosen_points(len(self.queries.measured))]
+        return float(np.var(self.model.registry.units.outputs(self.queries.y)[some]))
 
     @property
     def std(self) -> Float64[np.ndarray, "N"]:

@@ -18,7 +18,7 @@ from numerics.gp.measurements import LIMIT, WRONG_LIMIT, Queries
 from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.moments import MOST_INPUT_SPREAD, MOST_SPREAD
 from numerics.shared.classification import as_metrics, classification_scores, predicted_classes
-from strategies.gp.influence import raising_the_error
+from strategies.gp.influence import error_by_answers_of, raising_the_error
 from strategies.gp.model import Model
 from strategies.gp.outcome import GPOutcome
 from strategies.gp.trust import contradicting
@@ -30,6 +30,9 @@ _INTERVAL = 0.95
 _NOISY, _FAR, _FAR_ROWS = 0.5, 4.0, 0.005
 """A note tells of outliers beyond this share of noise in the variance, if beyond so many deviations lies this share of
 the rows."""
+_UNCONFIRMED = 2.0
+"""Ratio of the error of a site's answers to what it calls its error alone, from which on they do not confirm it: .9 to
+1.5 at honest sites, 2 to 9 at one that is far more precise than all others."""
 _UNKNOWN_SHARE = 0.9
 """Share of the prior variance; where more of it is left, the experts know next to nothing."""
 _IRRELEVANT = 100.0
@@ -143,6 +146,7 @@ def notes_on(outcome: GPOutcome) -> list[str]:
         *_note_on_kernel(outcome),
         *_notes_on_fit(outcome.model),
         *_notes_on_sites(outcome),
+        *_note_on_alone(outcome),
         *_notes_on_answers(outcome),
     ]
 
@@ -247,6 +251,22 @@ def _notes_on_sites(outcome: GPOutcome) -> list[str]:
         " lie?). Look at its data, or set gp.robust"
         for site in contradicting(outcome.contradictions)
     ]
+
+
+def _note_on_alone(outcome: GPOutcome) -> list[str]:
+    """Return a note on the site that says it predicts better alone, with what its answers say of that."""
+    alone = outcome.differences_alone
+    site = min(alone, key=lambda each: alone[each].alone, default="")
+    if not site or alone[site].difference <= 0:
+        return []
+    own, error = alone[site].alone, "log loss" if outcome.model.registry.classes else "standardized squared error"
+    together = own + alone[site].difference
+    note = f"{site} predicts better alone by its own word: {error} {own:.3g}, together {together:.3g}"
+    answered = error_by_answers_of(outcome, site)
+    if answered is None:
+        return [f"{note}; it answered no point, so that nothing confirms it"]
+    contrary = ", which does not confirm it" if answered > _UNCONFIRMED * own else ""
+    return [f"{note}; by its answers, with the common hyperparameters, {answered:.3g} where it answered{contrary}"]
 
 
 def _notes_on_answers(outcome: GPOutcome) -> list[str]:

@@ -13,7 +13,7 @@ from flwr.app import Message
 from benchmarks.lies import LIES, Lie
 from benchmarks.lying import NOTHING, draw_world, run_lie
 from protocols.bc3e.payloads import Holdings, Shares, Starts, Statistics
-from protocols.gp.payloads import Likelihood, Moments, Predictions
+from protocols.gp.payloads import ErrorsAlone, Likelihood, Moments, Predictions
 from server.results import load
 from tests.support.gp_sites import forgery, own_data_config, write_world
 from tests.support.grid import Tamper, config
@@ -139,6 +139,19 @@ def test_invented_likelihoods_of_gp_are_named_and_left_out(tmp_path: Path) -> No
     assert robust.missing["delta"][0].startswith("its likelihoods pull the hyperparameters off")
     assert named.metrics["smse"] > 1.5 * honest.metrics["smse"]
     assert robust.metrics["smse"] < 1.1 * honest.metrics["smse"]
+
+
+@pytest.mark.parametrize("share", [1e-9, 0.1])
+def test_an_error_alone_of_gp_that_the_site_s_answers_do_not_confirm_is_named(tmp_path: Path, share: float) -> None:
+    folder = write_world(tmp_path / "world", how="random")
+    lie = lying(LIAR, ErrorsAlone, "squares", lambda squares: share * squares)
+    named, _ = load(run(own_data_config(tmp_path, folder), 4, tamper=lie))
+    notes = [line for line in named.notes if "by its own word" in line]
+    assert len(notes) == 1
+    assert notes[0].startswith("delta predicts better alone")
+    assert notes[0].endswith("which does not confirm it")
+    honest, _ = load(run(own_data_config(tmp_path, folder), 4))
+    assert not any("does not confirm it" in line for line in honest.notes)
 
 
 @pytest.mark.usefixtures("influence")

@@ -52,21 +52,54 @@ def test_edges_of_groups() -> None:
     assert (ValueGroups.of(whole, 10).apply(whole) == whole).all(), "equal values stay as they are"
 
 
+def column_shown(site: AttackedSite, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """What a center sees in a new run of a site's only column, in the unit of the true values."""
+    site.start_run({"residual.align": "row-order"})
+    site.ask(Enrol("x", "row-order"))
+    site.ask(Order(rows, "lars(max_iter=1, cv=2)", min_leaf=1))
+    fitted = site.ask(Fit(values[rows])).fitted[:, 0]
+    return np.asarray(np.polynomial.Polynomial.fit(fitted, values[rows, 0], 1)(fitted))
+
+
+def assert_same_column(one: np.ndarray, other: np.ndarray) -> None:
+    """The two tell the same values apart, but for unit and zero."""
+    np.testing.assert_allclose(np.polynomial.Polynomial.fit(one, other, 1)(one), other, atol=1e-9)
+
+
+def lone_column(tmp_path: Path, values: np.ndarray) -> AttackedSite:
+    """A site whose file has one column."""
+    write_column(tmp_path, values)
+    node = real_node(tmp_path / "own.csv", tmp_path / "home", None, {})
+    return AttackedSite(node, {"protocol": "residual"}, values, 9)
+
+
+def write_column(tmp_path: Path, values: np.ndarray) -> None:
+    np.savetxt(tmp_path / "own.csv", values, "%.17g", ",", header="a", comments="")
+
+
 def test_runs_with_other_rows_show_no_other_values(tmp_path: Path) -> None:
     """Groups of the rows that the center chooses would be others in every run: 24 runs told all values of a column."""
-    own = columns()[:, :1]
-    np.savetxt(tmp_path / "own.csv", own, "%.17g", ",", header="a", comments="")
-    site = AttackedSite(real_node(tmp_path / "own.csv", tmp_path / "home", None, {}), {"protocol": "residual"}, own, 9)
-    shown, rng = [], np.random.default_rng(0)
-    for rows in [np.arange(N), *(np.sort(rng.permutation(N)[:n]) for n in (80, 60, 11))]:
-        site.start_run({"residual.align": "row-order"})
-        site.ask(Enrol("x", "row-order"))
-        site.ask(Order(rows, "lars(max_iter=1, cv=2)", min_leaf=1))
-        fitted = site.ask(Fit(own[rows])).fitted[:, 0]  # one column, but for unit and zero
-        shown.append(np.polynomial.Polynomial.fit(fitted, own[rows, 0], 1)(fitted))
-        by_first_run = np.polynomial.Polynomial.fit(shown[0][rows], shown[-1], 1)(shown[0][rows])
-        np.testing.assert_allclose(by_first_run, shown[-1], atol=1e-9)
-    assert len(np.unique(shown[0].round(9))) == N // FEWEST_EQUAL
+    own, rng = columns()[:, :1], np.random.default_rng(0)
+    site = lone_column(tmp_path, own)
+    first = column_shown(site, np.arange(N), own)
+    assert len(np.unique(first.round(9))) == N // FEWEST_EQUAL
+    for n in (80, 60, 11):
+        rows = np.sort(rng.permutation(N)[:n])
+        assert_same_column(first[rows], column_shown(site, rows, own))
+
+
+def test_a_file_that_grows_shows_no_other_values(tmp_path: Path) -> None:
+    """Groups of each version of the file would have other means: 13 versions, each of 5 more rows, told most values."""
+    people = np.random.default_rng(0).normal(size=(2 * N, 1))
+    site = lone_column(tmp_path, people[:N])
+    shown = []
+    for n in (N, N + 5, N + 40, 2 * N):
+        write_column(tmp_path, people[:n])
+        shown.append(column_shown(site, np.arange(n), people))
+    for later in shown[1:3]:
+        assert_same_column(shown[0], later[:N])
+    groups = [len(np.unique(each.round(9))) * FEWEST_EQUAL for each in shown]
+    assert groups == [N, N, N, 2 * N], "new rows join the groups that there are, until the rows have doubled"
 
 
 def test_a_run_has_its_rows_in_one_lane(tmp_path: Path) -> None:
