@@ -220,8 +220,8 @@ def declared() -> Config:
     return {key: each.declared for key, each in run_keys().items()}
 
 
-CLASSES, TASK_OF_RUN = "classification", "task-of-run"
-"""The task that a real site does not simply take from a run, and the key of its configuration that has it."""
+TASK_OF_RUN = "task-of-run"
+"""Key of a real site's configuration that holds the run's ``task=classification``."""
 
 
 def taken_from_run(run_config: Mapping[str, Any]) -> dict[str, Any]:
@@ -240,7 +240,9 @@ def taken_from_run(run_config: Mapping[str, Any]) -> dict[str, Any]:
     """
     keys = RunSettings.keys()
     taken = {key: value for key, value in run_config.items() if "." in key or (key in keys and not keys[key].own)}
-    return {**taken, "task": "auto", TASK_OF_RUN: CLASSES} if taken.get("task") == CLASSES else taken
+    if taken.get("task") == "classification":
+        taken |= {"task": "auto", TASK_OF_RUN: "classification"}
+    return taken
 
 
 def checked(run_config: Mapping[str, Any]) -> Config:

@@ -11,7 +11,7 @@ _FEWEST_SITES = 3
 
 
 def classes_of_most(
-    lists: Mapping[str, Sequence[str]], target: str, settled: Collection[str] = ()
+    lists: Mapping[str, Sequence[str]], target: str, judges: Collection[str] = ()
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the class list of the run, and exclude the sites whose targets do not fit those of most.
 
@@ -24,7 +24,7 @@ def classes_of_most(
         Classes by site; empty for amounts.
     target : str
         Name of the target, for messages.
-    settled : collection of str
+    judges : collection of str
         Sites that decide alone and are never excluded, such as those of an earlier run; by default all count alike.
 
     Returns
@@ -46,7 +46,7 @@ def classes_of_most(
     >>> excluded["d"]
     "left out: the target 'ill' has a class 'No' at d and 'no' at a, which would be two: write them alike"
     """
-    votes = [bool(lists[site]) for site in settled or lists]
+    votes = [bool(lists[site]) for site in judges or lists]
     excluded, kinds = {}, ("amounts", "classes")
     if 2 * sum(votes) != len(votes):
         most = 2 * sum(votes) > len(votes)
@@ -54,13 +54,13 @@ def classes_of_most(
             site: f"left out: its target {target!r} holds {kinds[not most]}; most sites have {kinds[most]}: set task"
             " there"
             for site, own in lists.items()
-            if bool(own) != most and site not in settled
+            if bool(own) != most and site not in judges
         }
     left = {site: own for site, own in lists.items() if site not in excluded}
     try:
         return agree_on_classes(left, target), excluded
     except ClassListError as error:
-        others = {odd: {site: own for site, own in left.items() if site != odd} for odd in left if odd not in settled}
+        others = {odd: {site: own for site, own in left.items() if site != odd} for odd in left if odd not in judges}
         odd_ones = [odd for odd, rest in others.items() if _agree(rest, target)]
         if len(left) < _FEWEST_SITES or len(odd_ones) != 1:
             raise

@@ -16,7 +16,7 @@ from clients.data.categories import MOST_VALUES, REST, Category, can_be_named, c
 from clients.data.cells import Cells, example_of, number_of, numbers_of, text_of
 from clients.data.column_selection import cell_name, split_patterns
 from clients.data.preparation import prepare
-from clients.data.table import MOST_SHOWN, UNKNOWN, Table, setting
+from clients.data.table import MOST_SHOWN, Table, setting
 from clients.data.target import TASKS, task_of
 from common.grouping import list_names
 
@@ -217,7 +217,7 @@ def _text_columns(
 
 def _text_among_numbers(cells: Cells) -> list[int]:
     """Return the rows of the few cells without which the column is one of numbers; empty if they are more than few."""
-    texts = {row: text for row, text in enumerate(text_of(cells)) if text.strip().lower() not in UNKNOWN}
+    texts = {row: text for row, text in enumerate(text_of(cells)) if text}
     odd = [row for row, text in texts.items() if number_of(text) is None]
     return odd if len(odd) <= _FEW * len(texts) else []
 
@@ -263,10 +263,10 @@ def _constant_target(table: Table, target: str) -> Iterator[str]:
 
 def _copied_rows(table: Table, numbers: Mapping[str, Float64[np.ndarray, "n"]], target: str) -> Iterator[str]:
     """Yield a warning about rows that equal another one, where some input has too many values for that to be chance."""
-    import pandas as pd  # importing it takes a while
-
     if target not in table.columns or not numbers:
         return
+    import pandas as pd  # importing it takes a while
+
     frame = pd.DataFrame({**numbers, target: text_of(table.columns[target])})
     copied = frame.duplicated()
     rows = frame[~copied]
@@ -414,7 +414,8 @@ def classes_in(table: Table, config: Mapping[str, object]) -> set[str]:
 def _target_of_classes(tables: Mapping[str, Table], config: Mapping[str, object]) -> list[str]:
     """Return the target, if it holds classes wherever it is."""
     name = setting(config, "target")
-    having = [_as_read(table, config) for table in tables.values() if name in table.columns]
+    outcomes = [Table(each.source, {name: each.columns[name]}) for each in tables.values() if name in each.columns]
+    having = [_as_read(each, config) for each in outcomes]
     return [name] if having and all(task_of(table, config, TASKS) == "classification" for table in having) else []
 
 

@@ -20,7 +20,7 @@ from clients.data.columns import Tables, one_error
 from clients.data.table import NUMBER, UNKNOWN, DataError, Table, setting
 from numerics.shared.classes import places_of, sort_classes
 from protocols.classes import LONGEST_CLASS, MOST_CLASSES, ClassListError, agree_on_classes
-from protocols.settings import CLASSES, TASK_OF_RUN
+from protocols.settings import TASK_OF_RUN
 
 TASKS = ("regression", "classification")
 """Kinds of target: an amount or a class."""
@@ -85,14 +85,14 @@ def read_target(table: Table, config: Mapping[str, object], tasks: Collection[st
             "missing-value",
         )
     if task_of(table, config, tasks) == "regression":
-        if config.get(TASK_OF_RUN) == CLASSES and CLASSES in tasks and setting(config, "task") in ("", "auto"):
+        may_be_classes = "classification" in tasks and setting(config, "task") != "regression"
+        if may_be_classes and config.get(TASK_OF_RUN):
             raise DataError(
                 f"{table.source}, column {name!r}: holds amounts, and the run has task=classification, which would tell"
                 " each value; if they are classes, set task=classification in the node configuration",
                 "task-not-allowed",
             )
-        or_classes = "classification" in tasks and setting(config, "task") != "regression"
-        return Target(_amounts(table, name, or_classes=or_classes), ())
+        return Target(_amounts(table, name, or_classes=may_be_classes), ())
     labels = class_labels(table, name)
     classes = sort_classes(labels)
     return Target(places_of(labels.tolist(), classes).astype(np.float64), classes)

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float64, UInt8, UInt64
 
 from clients.data import DataError, Table
+from clients.data.cells import text_of
 from clients.data.preparation import filled
 from clients.keys import shared_secret
 from clients.residual.bins import predicted_bins
@@ -109,10 +110,8 @@ def log_new_categories(name: str, columns: Columns, table: Table) -> None:
     for column, values in columns.categories.items():
         places = [columns.features.index(f"{column}={value}") for value in values]
         others = table.column(column)[~columns.x[:, places].any(axis=1)]
-        new = [text for cell in others if cell is not None and (text := str(cell)) != "nan"]
-        if new:
-            words = list_names(list(dict.fromkeys(new)), _MOST_SHOWN)
-            sentence = (
-                f"{len(new)} of {columns.n} rows are of categories of {column!r} that the model does not know ({words})"
-            )
-            logger.warning("site %s: %s: they count as none", name, sentence)
+        if new := [text for text in text_of(others) if text]:
+            logger.warning(
+                "site %s: %d of %d rows are of categories of %r that the model does not know (%s): they count as none",
+                name, len(new), columns.n, column, list_names(list(dict.fromkeys(new)), _MOST_SHOWN),
+            )  # fmt: skip

@@ -48,7 +48,7 @@ def check(
         node = {key: value for key, value in settings.items() if key in node_keys}
         run = {key: value for key, value in settings.items() if key not in node_keys}
         refuse_other_protocols(run, protocol)
-        config = checked(declared() | run | {"data": file}) | node
+        config = checked(declared() | run | {"data": file, "protocol": protocol}) | node
         check_task(config, protocol)
     except SettingError as error:
         terminal.fail(str(error), terminal.USAGE)
@@ -112,8 +112,7 @@ def _check_together(protocol: str, config: Mapping[str, Any], policy: Path | Non
     if errors:
         raise one_error(errors, sources)
     check_columns(sites, protocol, config)
-    center = report_of(protocol).center_files({**config, "protocol": protocol}, scenario=False)
-    for note in check_together(sites, protocol, config, center):
+    for note in check_together(sites, protocol, config, report_of(protocol).center_files(config, scenario=False)):
         typer.echo(f"together: {note}")
     typer.echo(f"together: the files of {len(sites.names)} sites fit each other")
 

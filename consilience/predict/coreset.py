@@ -52,7 +52,7 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
             if not config.get("sensitive")
             else f"rule={rule} needs the rows' groups, and {table.source} has no column {config['sensitive']!r}"
         )
-    x = _coordinates(table, [str(name) for name in arrays["features"]])
+    x = np.column_stack([numeric(table, str(name), allow_missing=False) for name in arrays["features"]])
     group, names = groups_of(table, sensitive) if sensitive else (np.zeros(table.n, np.int64), ())
     with single_threaded():
         squared = squared_distances(x / arrays["scale"], arrays["centers"] / arrays["scale"])
@@ -78,10 +78,6 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
     if config.get("sensitive") and not sensitive:
         lines.insert(0, f"{table.source} has no column {config['sensitive']!r}: groups are not reported")
     return Predictions({"cluster": cluster, "distance": distance}, lines)
-
-
-def _coordinates(table: Table, features: Sequence[str]) -> Float64[np.ndarray, "n d"]:
-    return np.column_stack([numeric(table, name, allow_missing=False) for name in features])
 
 
 def _groups_of_run(

@@ -251,10 +251,11 @@ def _classify(
             known &= np.bincount(own.y + 1)[own.y + 1] >= _FEWEST
         classes = np.unique(own.y[known])
         if len(classes) < 2 or known.sum() <= len(classes):
-            lines.append(f"{teacher}: {known.sum()} labeled rows of {len(classes)} classes, too few for a classifier")
+            of = f"{len(classes)} class{'es' * (len(classes) != 1)}"
+            lines.append(f"{teacher}: {counted(known.sum(), 'labeled row')} of {of}, too few for a classifier")
             continue
-        of = f"{counted(known.sum(), 'labeled row')} of {len(classes)} class{'es' * (len(classes) != 1)}"
-        lines.append(f"{teacher}: {counted(len(names), 'classifier')} from {of}")
+        who = f"{teacher}: {counted(len(names), 'classifier')}"
+        lines.append(f"{who} from {known.sum()} labeled rows of {len(classes)} classes")
         for name in names:
             with quiet_fit():
                 model = _classifier(name, options.seed).fit(own.x[known], own.y[known])

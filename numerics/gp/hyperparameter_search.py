@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.optimize import lsq_linear
 
+from numerics.gp.moments import FEWEST_SITES
 from numerics.shared.exact_sum import exact_sum
 
 CANDIDATES, TOLERANCE, MOST_ASKS = 8, 1e-3, 15
@@ -39,9 +40,6 @@ _SOFTEST, _STIFFEST = 0.1, 10.0
 """Bounds of the corrected curvature relative to the information: distant gradients are unreliable."""
 _FLAT = 1e-10
 """Curvature, relative to the largest, below which a direction counts as flat: only the trust region ends a step."""
-
-_FEWEST_SITES = 3
-"""With two sites that differ, nothing shows which one errs."""
 
 _Theta = Float64[np.ndarray, "p"]
 _Matrix = Float64[np.ndarray, "p p"]
@@ -224,14 +222,7 @@ class Scoring:
         self._trust(best, float(values[best] - before))
         if values[best] > before:
             self.theta = self.candidates[best]
-            self._here = {
-                s: (float(answers[s].values[best]), answers[s].gradients[best], answers[s].informations[best])
-                for s in finite
-                if finite[s][best]
-            }
-            self._rows_of = {s: rows[s] for s in self._here}
-            self._rows = sum(self._rows_of.values())
-            self.value = float(exact_sum([np.array(value) for value, _, _ in self._here.values()])) / self._rows
+            self._stay(_at(answers, best, [s for s in finite if finite[s][best]]), rows)
         if self._here:
             self._propose()
 
@@ -252,7 +243,7 @@ class Scoring:
         (array([3.]), {'a': 0.0, 'b': 0.0, 'c': 0.9})
         """
         sites = sorted(self._here)
-        if len(sites) < _FEWEST_SITES:
+        if len(sites) < FEWEST_SITES:
             return {}
         gains = self._values_of(sites)[1] - np.array([[self._here[s][0]] for s in sites])
         rows = np.array([self._rows_of[s] for s in sites])
@@ -280,19 +271,18 @@ class Scoring:
         if not here:
             return
         places, values = self._values_of(sites)
-        if len(places):
-            ask, best = places[int(np.argmax(values.sum(axis=0)))]
-            if values.sum(axis=0).max() > sum(value for value, _, _ in here.values()):
-                thetas, answers = self._answers[ask]
-                self.theta = thetas[best]
-                here = {
-                    s: (float(answers[s].values[best]), answers[s].gradients[best], answers[s].informations[best])
-                    for s in sites
-                }
-        self._here = here
-        self._rows_of = {s: self._rows_of[s] for s in sites}
+        sums = values.sum(axis=0)
+        if len(places) and sums.max() > sum(value for value, _, _ in here.values()):
+            ask, best = places[int(np.argmax(sums))]
+            thetas, answers = self._answers[ask]
+            self.theta, here = thetas[best], _at(answers, best, sites)
+        self._stay(here, self._rows_of)
+
+    def _stay(self, here: dict[str, tuple[float, _Theta, _Matrix]], rows: Mapping[str, int]) -> None:
+        """Take these answers, which are those at theta."""
+        self._here, self._rows_of = here, {s: rows[s] for s in here}
         self._rows = sum(self._rows_of.values())
-        self.value = sum(value for value, _, _ in here.values()) / self._rows
+        self.value = float(exact_sum([np.array(value) for value, _, _ in here.values()])) / self._rows
 
     def _trust(self, best: int, gain: float) -> None:
         """Update the trust radius by the gain of the best step."""
@@ -412,6 +402,15 @@ class _Model:
         stretch = np.clip(np.abs(stretch), _SOFTEST, _STIFFEST)
         turned = root @ axes
         return _Model(self._gradient, (turned * stretch) @ turned.T)
+
+
+def _at(
+    answers: Mapping[str, Evaluations], place: int, sites: Sequence[str]
+) -> dict[str, tuple[float, _Theta, _Matrix]]:
+    """Return what these sites answer about one candidate: value, gradient and information."""
+    return {
+        s: (float(answers[s].values[place]), answers[s].gradients[place], answers[s].informations[place]) for s in sites
+    }
 
 
 def _distinct(points: Float64[np.ndarray, "m p"]) -> list[int]:

@@ -12,7 +12,7 @@ MOST_SPREAD = 100.0
 """Largest spread of a site's outputs, relative to that of the median site (`remote`)."""
 MOST_INPUT_SPREAD = 1e4
 """Largest spread of a site's input, relative to that of the median site: sites may lie far from each other."""
-_FEWEST_SITES = 3
+FEWEST_SITES = 3
 """With two sites that differ, nothing shows which one errs."""
 
 
@@ -258,7 +258,7 @@ def _remote(
 ) -> Bool[np.ndarray, "s"]:
     count = np.bincount(site, counts)
     means = np.bincount(site, counts * mean) / count
-    if len(count) < _FEWEST_SITES:
+    if len(count) < FEWEST_SITES:
         return np.zeros(len(count), bool)
     squares = variance + (mean - np.median(means)) ** 2
     spread = np.bincount(site, counts * squares) / count

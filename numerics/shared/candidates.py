@@ -20,8 +20,8 @@ STANDARDIZE = ("model", "learner", "none")
 ROW_MODELS = frozenset({"knn", "svr"})
 """Methods whose models contain rows of the site: all of them (knn), or the support vectors (svr)."""
 _METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    # All columns are tried at every split: a third of them costs up to 40 % of the error (docs/sec-evidence.md). The
-    # lasso is tuned on two halves of the rows.
+    # All columns are tried at every split: with a third of them the error is 1 to 3.4 times as large
+    # (docs/sec-evidence.md). The lasso is tuned on two halves of the rows.
     "rf": ("sklearn.ensemble.RandomForestRegressor", {"n_estimators": 50}),
     "lr": ("sklearn.linear_model.LinearRegression", {}),
     "lasso": ("sklearn.linear_model.LassoCV", {"cv": 2}),

@@ -98,8 +98,7 @@ def _decision(report: Report, verdict: Verdict) -> Html:
     words = Html(f'<strong class="{kind}">{text(verdict.words)}</strong>')
     parts = [Html("Should a site join? "), words, Html(" ")] if verdict.words else []
     sentence = paragraph(joined([*parts, unbroken(verdict.reason)]), "sentence")
-    heading = "Before you decide" if verdict.words else "Before you use the predictions"
-    warnings = Html(f'<div class="warnings">\n<p>{heading}</p>\n{bullets(verdict.warnings)}</div>\n')
+    warnings = Html(f'<div class="warnings">\n<p>{verdict.heading}</p>\n{bullets(verdict.warnings)}</div>\n')
     content = joined([sentence, _bars(report, verdict), warnings if verdict.warnings else Html()])
     return Html(f'<div class="verdict {kind}">\n{content}</div>\n')
 

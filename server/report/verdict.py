@@ -103,6 +103,11 @@ class Verdict:
     def __str__(self) -> str:
         return f"{self.words} {self.reason}".strip()
 
+    @property
+    def heading(self) -> str:
+        """Heading of the warnings."""
+        return "Before you decide" if self.words else "Before you use the predictions"
+
     def as_data(self) -> dict[str, Any]:
         """Return the verdict as ``report.json`` has it."""
         return dict(json_value({**asdict(self), "ways": [asdict(way) for way in self.ways]}))

@@ -56,7 +56,7 @@ class Fit:
     left_out: tuple[str, ...] = ()
 
     @property
-    def pulling(self) -> dict[str, float]:
+    def notable_pulls(self) -> dict[str, float]:
         """Sites without which the hyperparameters would fit the others notably better, with the gain."""
         return {site: pull for site, pull in self.pulls.items() if pull > MOST_PULL}
 
@@ -143,7 +143,7 @@ def fit(
     masking : Masking, optional
         Secure aggregation: the center sees the sum over sites only, which `Scoring` takes for the answer of one site.
     robust : bool
-        Whether sites that pull the others (`Fit.pulling`) are left out, one after the other.
+        Whether sites that pull the others (`Fit.notable_pulls`) are left out, one after the other.
     """
     with single_threaded():  # gives the same candidates for any number of cores
         scoring = Scoring(theta_bounds(kernel), first, candidates=candidates, most_asks=most_asks)
@@ -163,9 +163,10 @@ def fit(
         rows = {place[sites[0]]: sum(map(registry.learning_rows_of, sites)) for sites in answers}
         with single_threaded():
             scoring.update(evaluations, rows)
-            pulls = scoring.pulls()
-            if robust and max(pulls.values(), default=0.0) > MOST_PULL:
-                scoring.leave_out(worst := max(pulls, key=pulls.__getitem__))
+            pulls = scoring.pulls() if robust else {}
+            worst = max(pulls, key=pulls.__getitem__, default="")
+            if worst and pulls[worst] > MOST_PULL:
+                scoring.leave_out(worst)
                 left_out.append(site_at[worst])
                 del place[site_at[worst]]
         if not np.isfinite(scoring.value):

@@ -237,7 +237,7 @@ def _notes_on_sites(outcome: GPOutcome) -> list[str]:
     notes += [
         f"{site}: without it, other hyperparameters would fit the other sites' rows better (log likelihood per row:"
         f" {pull:.2g} more; another noise or other lengths than theirs, or a lie?). Set gp.noise=site, or gp.robust"
-        for site, pull in outcome.model.fit.pulling.items()
+        for site, pull in outcome.model.fit.notable_pulls.items()
     ]
     if registry.remote:
         notes.append(

@@ -107,7 +107,7 @@ class Learners:
                 )
                 answers = {name: profile for name, profile in answers.items() if name != site}
         lists = {name: profiles[name].classes for name in sorted((set(profiles) - set(excluded)) | set(former))}
-        classes, others = classes_of_most(lists, target, settled=former)
+        classes, others = classes_of_most(lists, target, judges=former)
         excluded |= others
         names = [name for name in lists if name not in others]
         new = [
