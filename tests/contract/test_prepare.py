@@ -22,7 +22,7 @@ def test_every_site_gets_a_file_that_a_run_takes(tmp_path: Path, capsys: pytest.
     files = cs.prepare(cs.BC3E(), frames, tmp_path / "labels", **options)
     printed = capsys.readouterr().out
     assert "a: 2 classifiers from 12 labeled rows of 3 classes" in printed
-    assert "lone: 8 labeled rows of 1 classes, too few for a classifier" in printed
+    assert "lone: 8 labeled rows of 1 class, too few for a classifier" in printed
     for name, file in files.items():
         table = pd.read_csv(file)
         unlabeled = frames[name][frames[name]["kind"].isna()]
