@@ -47,9 +47,9 @@ class Way:
     n : int
         Number of rows, or repetitions, behind `error`.
     state : str
-        ``"better"``: the result is significantly better. ``"no gain"``: it certainly saves less than `SMALL` of the
-        error. ``"open"``: neither is shown. ``"unknown"``: there is no standard error. Empty if the alternative does
-        not count.
+        ``"better"``: the result is significantly better. ``"no gain"``: it is not, and certainly saves less than
+        `SMALL` of the error. ``"open"``: neither is shown. ``"unknown"``: there is no standard error. Empty if the
+        alternative does not count.
     """
 
     metric: str
@@ -148,10 +148,11 @@ def _verdict_on(report: Report, arrays: Arrays, cautions: Sequence[str]) -> Verd
     """Return the verdict on a run, from its metrics, `Report.differences`, and its protocol's warnings.
 
     Every alternative is compared on the same rows, or over the same repetitions, by Student's t. To join, the result
-    must be better than each of them. If it certainly saves less than `SMALL` of an alternative's error, the site should
-    use that alternative, which costs less. If neither holds, there are too few rows: the number of further rows is such
-    that the confidence interval shrinks until one of the two holds at the observed gain. An alternative that is the
-    best of several by the same rows is favoured by that choice, and has a wider interval (Bonferroni).
+    must be better than each of them, by however little. If it may be no better than an alternative, and certainly saves
+    less than `SMALL` of its error, the site should use that alternative, which costs less. If neither holds, there are
+    too few rows: the number of further rows is such that the confidence interval shrinks until one of the two holds at
+    the observed gain. An alternative that is the best of several by the same rows is favoured by that choice, and has a
+    wider interval (Bonferroni).
 
     Parameters
     ----------
