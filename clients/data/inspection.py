@@ -377,9 +377,9 @@ def unlike_values(sites: Mapping[str, Mapping[str, Collection[str]]]) -> Iterato
         values = {name: own[column] for name, own in sites.items() if own.get(column)}
         for (site, own), (peer, others) in combinations(values.items(), 2):
             if {each.casefold() for each in own}.isdisjoint(each.casefold() for each in others):
-                here, there = (_names(sorted(each)) for each in (own, others))
+                own_names, peer_names = (_names(sorted(each)) for each in (own, others))
                 yield (
-                    f"{column!r}: {here} at {site}, {there} at {peer}, and no value at both: write them alike, or they"
+                    f"{column!r}: {own_names} at {site}, {peer_names} at {peer}, and no value at both: write them alike, or they"
                     " are taken for others"
                 )
                 break
