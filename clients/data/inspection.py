@@ -379,8 +379,8 @@ def unlike_values(sites: Mapping[str, Mapping[str, Collection[str]]]) -> Iterato
             if {each.casefold() for each in own}.isdisjoint(each.casefold() for each in others):
                 own_names, peer_names = (_names(sorted(each)) for each in (own, others))
                 yield (
-                    f"{column!r}: {own_names} at {site}, {peer_names} at {peer}, and no value at both: write them alike, or they"
-                    " are taken for others"
+                    f"{column!r}: {own_names} at {site}, {peer_names} at {peer}, and no value at both: write them"
+                    " alike, or they are taken for others"
                 )
                 break
         spellings: dict[str, list[str]] = {}
