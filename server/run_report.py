@@ -64,7 +64,7 @@ def make_report(plan: RunPlan, strategy: FusionStrategy, result: FusionResult, e
         influence=as_data(evaluation.influence),
         shorthand=consilience_command(plan.typed, n_simulated),
     )
-    report.verdict = judge(report, evaluation.arrays, plan.cautions).as_data()
+    report.verdict = judge(report, evaluation.arrays, plan.cautions, evaluation.influence).as_data()
     return report
 
 

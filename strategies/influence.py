@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Shaped
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,8 @@ class Influence:
         By site, the measure without it.
     unknown : str
         Reason why the influence is unknown, as part of a sentence; empty if it is known.
+    numbers : Mapping
+        By site, metrics of the verdict and their paired differences without its answer; of a run's first repetition.
 
     Examples
     --------
@@ -36,6 +41,7 @@ class Influence:
     with_all: float | None
     without: Mapping[str, float]
     unknown: str = ""
+    numbers: Mapping[str, Mapping[str, Shaped[np.ndarray, "..."]]] = field(default_factory=dict)
 
     @classmethod
     def unknown_since(cls, reason: str) -> Influence:

@@ -206,6 +206,19 @@ class AgentCombination:
         rest = [{name: part for name, part in parts.items() if name != left_out} for left_out in parts]
         return np.array([self.predict(each, n) for each in (parts, *rest)])
 
+    def changes(
+        self, parts: Mapping[str, Float64[np.ndarray, "..."]], n: int
+    ) -> dict[str, Float64[np.ndarray, "n ..."]]:
+        """Return, by agent, by how much its part alone changes the prediction of n rows; parameters as in `predict`.
+
+        Examples
+        --------
+        >>> AgentCombination(("a", "b"), np.array([1.0, 0.5]), 9.0).changes({"b": np.array([2.0])}, 1)
+        {'b': array([1.])}
+        """
+        nothing = self.predict({}, n)
+        return {name: self.predict({name: part}, n) - nothing for name, part in parts.items() if self.uses(name)}
+
     def missing(self, present: Collection[str]) -> tuple[str, ...]:
         """Return the agents that the prediction depends on and that are not among those present."""
         return tuple(name for name in self.names if self.uses(name) and name not in present)

@@ -147,7 +147,9 @@ class Boosted:
         chosen = min(finished, key=lambda each: float(each.errors[1]))
         combination, self.judged = chosen.combination, chosen.judged
         curve, power = self.curve[: best + 1], self.power[: best + 1]
-        self.predictions = self._predictions(combination, parts)
+        ends = np.cumsum(combination.widths)[:-1]
+        self.parts = {name: part.T for name, part in zip(self.names, np.split(parts, ends), strict=True)}
+        self.predictions = combination.predict_without_each(self.parts, self.split.n)
         if combination.model is not None:
             curve, power = np.vstack([curve, chosen.errors]), np.vstack([power, power[-1:]])
             # Bins have no sum of steps: their power is that of the prediction's change without them.
@@ -243,6 +245,8 @@ class Boosted:
         )
         if share == 1:  # nothing is left of the combination
             self.learned = replace(self.learned, weights=np.zeros(0), widths=(0,) * len(self.names), model=None)
+            self.parts = {name: part[:, :0] for name, part in self.parts.items()}
+        self.parts[best] = np.column_stack([self.parts[best], predicted])
         return self.learned
 
     def _own(self, answered: Float64[np.ndarray, "m c"]) -> Predictions:
@@ -260,12 +264,6 @@ class Boosted:
             return replace(result, alone=compared)
         ways = [result.probabilities, *(own[name] for name in sorted(own))]
         return replace(result, alone=compared, scores=np.array([score_row(p, loss.y[test]) for p in ways]))
-
-    def _predictions(self, combination: AgentCombination, parts: Float64[np.ndarray, "k n"]) -> Predictions:
-        """Return the predictions with all agents, and without each in turn, as if it were absent later."""
-        ends = np.cumsum(combination.widths)[:-1]
-        own = {name: part.T for name, part in zip(self.names, np.split(parts, ends), strict=True)}
-        return combination.predict_without_each(own, self.split.n)
 
     def conclusions(self, result: LearningResult) -> dict[str, Payload]:
         """Return each agent's last ask: which of its steps to store, each to be predicted by itself."""

@@ -191,6 +191,7 @@ class Parallel:
         if last and self.best[c] != length - 1:
             combination = combine(self.F[c][:, : self.split.n_fit], self.y[: self.split.n_fit], self.rules.ridge)
             self._remember(c, length - 1, combination.beta)
+        self.parts = dict(zip(self.names, self.best_F[c], strict=True))
         return LearningResult(
             names=self.names,
             algorithm="parallel",

@@ -181,6 +181,15 @@ class Plan:
         return prediction_limits(np.array([-1.0, 1.0]) if self.rules.n_classes else self.y - self.algorithm.mean)
 
     @property
+    def reach(self) -> Float64[np.ndarray, "D 2"]:
+        """Least and greatest change of a prediction of these rows by each agent alone; no rows for classes."""
+        if self.result is None or self.rules.n_classes:
+            return np.zeros((0, 2))
+        changes = self.result.combination.changes(self.algorithm.parts, len(self.y))
+        nothing = np.zeros(1)
+        return np.array([[own.min(), own.max()] for own in (changes.get(name, nothing) for name in self.names)])
+
+    @property
     def newest(self) -> Float64[np.ndarray, "3"]:
         """Mean squared errors of the newest iterate, by kind of row; NaN if unknown."""
         curve = getattr(self.algorithm, "curve", np.full((1, 3), np.nan))

@@ -129,6 +129,7 @@ class _CenterCourse(Course):
     def result(self, *, last: bool = False) -> LearningResult:
         """Return the best iterate, or the last."""
         sums = self.sums if last else self.best_sums
+        self.parts = dict(zip(self.names, sums, strict=True))
         return replace(
             super().result(last=last),
             without=without_each(sums, self.y, self.split, self.rules.ridge),

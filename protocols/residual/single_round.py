@@ -58,6 +58,7 @@ class SingleRound:
             self._leave_out_harmful()
         fitted = self.F[:, : self.split.n_fit]
         combination, predictions = self._combine(())
+        self.parts = dict(zip(self.names, self.F, strict=True))
         return LearningResult(
             names=self.names,
             algorithm=self.rules.algorithm,

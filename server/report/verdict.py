@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Literal
 
 from server.report.data import Arrays, Report, json_value
 from server.report.formatting import listed
 from server.report.glossary import meaning
-from server.report.headline import chosen_answer, half_width, in_words, value_text
+from server.report.headline import chosen_answer, differences, half_width, in_words, value_text
 from server.report.influence import better_without
 from server.report.missing_sites import caution
 from server.report.protocol import Answer, Rival, report_of
 from server.report.table_headline import label_columns
+from strategies.influence import Influence
 
 SMALL = 0.05
 """Share of an alternative's error: a result that certainly saves less is not worth joining."""
@@ -46,9 +47,9 @@ class Way:
     n : int
         Number of rows, or repetitions, behind `error`.
     state : str
-        ``"better"``: the result is significantly better. ``"no gain"``: it certainly saves less than `SMALL` of the
-        error. ``"open"``: neither is shown. ``"unknown"``: there is no standard error. Empty if the alternative does
-        not count.
+        ``"better"``: the result is significantly better. ``"no gain"``: it is not, and certainly saves less than
+        `SMALL` of the error. ``"open"``: neither is shown. ``"unknown"``: there is no standard error. Empty if the
+        alternative does not count.
     """
 
     metric: str
@@ -135,14 +136,23 @@ def verdict(report: Report) -> Verdict:
     return Verdict(**{**data, "ways": ways, "warnings": tuple(data.get("warnings", ()))})
 
 
-def judge(report: Report, arrays: Arrays, cautions: Sequence[str] = ()) -> Verdict:
+def judge(report: Report, arrays: Arrays, cautions: Sequence[str] = (), influence: Influence | None = None) -> Verdict:
+    """Return the verdict on a run, with a warning of every site whose answer alone turns it (`_verdict_on`)."""
+    known = _verdict_on(report, arrays, cautions)
+    once = int(report.config.get("repetitions", 1)) == 1
+    lone = _lone_answers(report, influence.numbers, known.decision) if influence and once else ()
+    return replace(known, warnings=(*known.warnings, *lone))
+
+
+def _verdict_on(report: Report, arrays: Arrays, cautions: Sequence[str]) -> Verdict:
     """Return the verdict on a run, from its metrics, `Report.differences`, and its protocol's warnings.
 
     Every alternative is compared on the same rows, or over the same repetitions, by Student's t. To join, the result
-    must be better than each of them. If it certainly saves less than `SMALL` of an alternative's error, the site should
-    use that alternative, which costs less. If neither holds, there are too few rows: the number of further rows is such
-    that the confidence interval shrinks until one of the two holds at the observed gain. An alternative that is the
-    best of several by the same rows is favoured by that choice, and has a wider interval (Bonferroni).
+    must be better than each of them, by however little. If it may be no better than an alternative, and certainly saves
+    less than `SMALL` of its error, the site should use that alternative, which costs less. If neither holds, there are
+    too few rows: the number of further rows is such that the confidence interval shrinks until one of the two holds at
+    the observed gain. An alternative that is the best of several by the same rows is favoured by that choice, and has a
+    wider interval (Bonferroni).
 
     Parameters
     ----------
@@ -197,6 +207,18 @@ def judge(report: Report, arrays: Arrays, cautions: Sequence[str] = ()) -> Verdi
         note = " That is within what chance explains."
         return verdict(TOO_FEW, _reason(report, chosen, still) + note, more=max(map(_more, still)), unit=unit)
     return verdict(JOIN, _reason(report, chosen, rivals))
+
+
+def _lone_answers(report: Report, numbers: Mapping[str, Arrays], decision: Decision) -> list[str]:
+    """Return a warning of every site without whose answer (`Influence.numbers`) the verdict is the opposite."""
+    warnings = []
+    for site, others in sorted(numbers.items()):
+        metrics = {**report.metrics, **{name: float(each) for name, each in others.items() if name in report.metrics}}
+        compared = differences(report.protocol, metrics, others)
+        other = _verdict_on(replace(report, metrics=metrics, differences=compared), {}, ())
+        if {decision, other.decision} == {JOIN, DO_NOT_JOIN}:
+            warnings.append(f"The verdict rests on the answer of {site} alone: without it, it would be: {other.words}")
+    return warnings
 
 
 def _words(decision: Decision, use: str = "", more: int = 0, unit: str = "") -> str:

@@ -27,7 +27,7 @@ from protocols.coreset.settings import ALL_EQUAL, Settings
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell, in_step, no_asks
-from strategies.coreset.alone import ask_alone, paired_difference
+from strategies.coreset.alone import ask_alone, paired_difference, without_each
 from strategies.coreset.exact_assignment import BestPrices, check_counts, search_prices, settle_rows
 from strategies.coreset.fairness import Fairness
 from strategies.coreset.influence import influence_in
@@ -41,7 +41,7 @@ from strategies.coreset.robust import FARTHEST, NOTABLE, far_sites
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.influence import Influence
-from strategies.secure_aggregation import Masking
+from strategies.secure_aggregation import Masking, Total
 
 __all__ = ["Coreset", "CoresetOutcome", "Settings"]
 
@@ -118,7 +118,7 @@ class Coreset(FusionStrategy):
         else:
             joint, other = _masses_by_site(pool, points, index, clustering), None
             assigned = _assign(outcome, joint)
-        alone = ask_alone(outcome, joint, other) if judged else no_asks(CostsAlone.nothing())
+        alone = ask_alone(outcome, joint, other) if judged else no_asks(Total(CostsAlone.nothing(), ()))
         result: CoresetOutcome
         result, compared = yield from in_step(assigned, alone)
         return replace(result, compared=compared)
@@ -159,7 +159,7 @@ class Coreset(FusionStrategy):
     def arrays(self, outcome: CoresetOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Return the arrays of `arrays.npz` by name (docs/coreset.md)."""
         profile = profile_of(outcome)
-        arrays = outcome.arrays() | paired_difference(outcome.compared)
+        arrays = outcome.arrays() | paired_difference(outcome.compared.sum)
         return arrays | {"profile_mean": profile.mean, "profile_spread": profile.spread}
 
     def diagnostics(self, outcome: CoresetOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
@@ -168,7 +168,7 @@ class Coreset(FusionStrategy):
 
     def influence(self, outcome: CoresetOutcome) -> Influence:
         """Return the influence of each site on the clusters of the others."""
-        return influence_in(outcome)
+        return replace(influence_in(outcome), numbers=without_each(outcome.compared))
 
     def table(self, metrics: Mapping[str, float], outcome: CoresetOutcome) -> list[dict[str, Any]]:
         """Return a row for every cluster: its number of rows, and the share of every group."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Shaped
 
 from numerics.coreset.fairness.apportionment import PointMasses
 from protocols.coreset.payloads import Compare, CostsAlone
@@ -15,7 +15,7 @@ from strategies.conversation import Check, Conversation
 from strategies.coreset.exact_assignment import BestPrices
 from strategies.coreset.outcome import CoresetOutcome
 from strategies.coreset.sums import sum_answers
-from strategies.secure_aggregation import CheckOf, Masking
+from strategies.secure_aggregation import CheckOf, Masking, Total
 
 _ROUNDING = 0.02
 """Largest relative error of figures computed from sums of three digits."""
@@ -26,13 +26,16 @@ Fair clusters cost 1 at most. The distance of a left-out row p from a center c h
 m|^2``, and the center nearest to m is no farther from it than four fifths of the rows are on average: 2 + 2 / .8.
 """
 
+FEWEST_TO_TELL = 3
+"""Fewest sites from which on costs without one of them tell something of it."""
+
 
 def ask_alone(
     outcome: CoresetOutcome,
     joint: BestPrices | Mapping[str, PointMasses],
     masking: Masking | None,
-) -> Conversation[CostsAlone]:
-    """Ask every site once how well it would cluster its rows alone; return the sum of the answers.
+) -> Conversation[Total[CostsAlone]]:
+    """Ask every site once how well it would cluster its rows alone; return the sum of the answers, and plain ones.
 
     Parameters
     ----------
@@ -65,8 +68,7 @@ def ask_alone(
             sizes=sizes,
             alpha=outcome.fairness.alpha,
         )
-    total = yield from sum_answers(asks, CostsAlone.nothing(), _check(outcome), masking, needed=False)
-    return total.sum
+    return (yield from sum_answers(asks, CostsAlone.nothing(), _check(outcome), masking, needed=False))
 
 
 def _check(outcome: CoresetOutcome) -> CheckOf:
@@ -102,17 +104,17 @@ def _check(outcome: CoresetOutcome) -> CheckOf:
 
 def metrics_alone(outcome: CoresetOutcome) -> dict[str, float]:
     """Return mean costs of a left-out row, together and alone, and how far sites' shares lie outside the bounds."""
-    compared, pool = outcome.compared, outcome.pool
+    compared, pool = outcome.compared.sum, outcome.pool
     if compared.rows < 2:
         return {}
     bounds = pool.bounds(outcome.fairness)
     shares = np.stack([own / own.sum() for own in pool.totals_by_site.values()])
     off = np.maximum(bounds.low - shares, shares - bounds.high).max(initial=0.0)
-    return {
-        "cost_left_out": compared.together / compared.rows,
-        "cost_alone": compared.alone / compared.rows,
-        "share_off_alone": float(off),
-    }
+    return _means(compared) | {"share_off_alone": float(off)}
+
+
+def _means(compared: CostsAlone) -> dict[str, float]:
+    return {"cost_left_out": compared.together / compared.rows, "cost_alone": compared.alone / compared.rows}
 
 
 def paired_difference(compared: CostsAlone) -> dict[str, Float64[np.ndarray, "3"]]:
@@ -132,3 +134,23 @@ def paired_difference(compared: CostsAlone) -> dict[str, Float64[np.ndarray, "3"
     difference = (compared.together - compared.alone) / n
     variance = max(0.0, compared.squares / n - difference**2) * n / (n - 1)
     return {"paired_cost_alone": np.array([difference, np.sqrt(variance / n), n])}
+
+
+def without_each(compared: Total[CostsAlone]) -> dict[str, dict[str, Shaped[np.ndarray, "..."]]]:
+    """Return, by site, costs and their paired difference without its answer; none with masks, or of fewer than three.
+
+    Examples
+    --------
+    >>> answers = {site: CostsAlone(4, alone, 6.0, 20.0) for site, alone in (("a", 8.0), ("b", 8.0), ("c", 0.0))}
+    >>> {site: float(each["cost_alone"]) for site, each in without_each(Total.of(answers)).items()}
+    {'a': 1.0, 'b': 1.0, 'c': 2.0}
+    """
+    answers = {site: answer for site, answer in compared.answers.items() if answer.rows > 1}
+    if len(answers) < FEWEST_TO_TELL:
+        return {}
+    numbers = {}
+    for site in answers:
+        others = Total.of({other: answer for other, answer in answers.items() if other != site}).sum
+        means = {name: np.asarray(mean) for name, mean in _means(others).items()}
+        numbers[site] = means | paired_difference(others)
+    return numbers

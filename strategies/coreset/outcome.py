@@ -16,6 +16,7 @@ from numerics.shared.distances import squared_distances
 from protocols.coreset.payloads import Construction, CostsAlone
 from strategies.coreset.fairness import Fairness
 from strategies.coreset.pooled_coreset import PooledCoreset
+from strategies.secure_aggregation import Total
 
 _ROUNDING = 1e-6
 """Largest relative rounding error of sums over many rows."""
@@ -72,7 +73,7 @@ class CoresetOutcome:
         Increase of `bound` that better prices are expected to bring.
     lost : tuple of str
         Sites whose points were clustered, and which stopped answering.
-    compared : CostsAlone
+    compared : Total of CostsAlone
         Costs of left-out rows, alone and together; of no rows if nobody was asked.
     """
 
@@ -88,7 +89,7 @@ class CoresetOutcome:
     bound: float | None = None
     bound_gain: float = 0.0
     lost: tuple[str, ...] = ()
-    compared: CostsAlone = field(default_factory=CostsAlone.nothing)
+    compared: Total[CostsAlone] = field(default_factory=lambda: Total(CostsAlone.nothing(), ()))
 
     def with_counts(
         self,

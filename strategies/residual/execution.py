@@ -67,6 +67,8 @@ class PlanResult:
         Least and greatest possible prediction; empty if the center does not hold the outcome.
     y_test : ndarray
         Outcomes of the test rows; empty likewise.
+    reach : ndarray
+        As of `Plan`; empty likewise.
     """
 
     result: LearningResult
@@ -74,6 +76,7 @@ class PlanResult:
     without_receipt: tuple[str, ...]
     limits: tuple[float, ...] = ()
     y_test: Float64[np.ndarray, "n_test"] = field(default_factory=lambda: np.zeros(0))
+    reach: Float64[np.ndarray, "D 2"] = field(default_factory=lambda: np.zeros((0, 2)))
 
 
 # -- by the fusion center ---------------------------------------------------------------------------------------------
@@ -102,7 +105,8 @@ def centered(plan: Plan, precision: str) -> Conversation[PlanResult]:
         attendance.note(asks, answers)
         plan.take(answers)
     assert plan.result is not None  # noqa: S101 - a plan without further asks has a result
-    return PlanResult(plan.result, plan.trial, plan.without_receipt, plan.limits, plan.y[plan.split.slices[2]])
+    y_test = plan.y[plan.split.slices[2]]
+    return PlanResult(plan.result, plan.trial, plan.without_receipt, plan.limits, y_test, plan.reach)
 
 
 def _check_against(plan: Plan, asks: Mapping[str, Payload]) -> Check:

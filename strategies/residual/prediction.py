@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,9 @@ from strategies.conversation import Broadcast, Check, Conversation, Tell
 from strategies.errors import FusionError
 from strategies.residual.alignment import CENTER, Alignment, EntityKeys, match, match_most
 from strategies.residual.enrolment import check_predicted
+
+_ROUNDING = 1e-4
+"""Relative rounding error of a part of a prediction, which may cross the wire in single precision."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class OutcomePredictions:
         The site that has the predictions, or `CENTER`.
     classes : tuple of str
         Names of the classes; empty for amounts.
+    beyond : Mapping[str, int]
+        By agent whose part alone moves predictions farther than in the run that learned, the number of these rows.
     """
 
     alignment: Alignment
@@ -54,6 +59,7 @@ class OutcomePredictions:
     missing: tuple[str, ...]
     holder: str
     classes: tuple[str, ...] = ()
+    beyond: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def measure(self) -> dict[str, float]:
@@ -98,6 +104,11 @@ class OutcomePredictions:
         notes = []
         if self.missing:
             notes.append(f"{', '.join(self.missing)}: gave no part of the prediction: the mean stands for it")
+        notes += [
+            f"{name}: its part alone moves {count} of {self.n} predictions beyond all rows of the run that learned, by"
+            " more than half of what it moved these apart; look at its data, or predict without it"
+            for name, count in self.beyond.items()
+        ]
         if self.holder:
             notes.append(f"the predictions are at {self.holder}, in its own directory: predictions.csv")
         return notes
@@ -163,7 +174,28 @@ def predict_at_center(
         missing=combination.missing(parts),
         holder=CENTER,
         classes=classes,
+        beyond=_beyond(combination, common, alignment.n, earlier.get("reach", np.zeros((0, 2)))),
     )
+
+
+def _beyond(
+    combination: AgentCombination,
+    parts: Mapping[str, Float64[np.ndarray, "n w"]],
+    n: int,
+    reach: Float64[np.ndarray, "D 2"],
+) -> dict[str, int]:
+    """Return, by agent, how many rows its part moves beyond its `reach` in the run by more than half of the reach.
+
+    In the run all leaves of trees have rows, and values beyond those of a real site count as its last group. So no
+    honest agent of one column goes beyond its reach, and others do by combinations of columns that no row had.
+    """
+    counts: dict[str, int] = {}
+    for name, change in combination.changes(parts, n).items() if len(reach) else ():
+        low, high = reach[combination.names.index(name)].tolist()
+        most = (high - low) / 2 + _ROUNDING * max(abs(low), abs(high))
+        count = int((np.maximum(low - change, change - high) > most).sum())
+        counts |= {name: count} if count else {}
+    return counts
 
 
 def _row_names(

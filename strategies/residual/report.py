@@ -185,6 +185,8 @@ def arrays_of(outcome: ResidualOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
     if outcome.plan.limits:  # a part is the sum of an agent's steps
         n_steps = max(result.iteration, 1) if result.algorithm in ("sip", "greedy") else 1
         arrays["part_limits"] = n_steps * np.array(outcome.plan.limits)
+    if len(outcome.plan.reach):
+        arrays["reach"] = outcome.plan.reach
     arrays |= _arrays_of_classes(outcome)
     measure = "log_loss" if outcome.enrolment.classes else "mse"
     for way, (_, difference, error) in _alone(outcome).items():

@@ -118,6 +118,20 @@ def test_a_cost_alone_that_no_rows_have_is_refused(tmp_path: Path, alone: float)
     assert "cost_alone" in report.metrics
 
 
+@pytest.mark.usefixtures("influence")
+def test_a_site_whose_costs_alone_turn_the_verdict_is_named(tmp_path: Path) -> None:
+    """Twice what its rows cost together, nothing alone: no bound of these costs is narrow enough to refuse it."""
+    settings = settings_of(tmp_path, coreset__assignment="exact", coreset__refine=0)
+    honest = load(run(settings, N_SITES))[0].verdict
+    lie = costs(together=4800.0, alone=0.0, squares=60000.0)
+    lied = load(run(settings, N_SITES, tamper=lie))[0].verdict
+    assert (honest["decision"], lied["decision"]) == ("join", "do not join")
+    assert [line for line in lied["warnings"] if "rests on" in line] == [
+        f"The verdict rests on the answer of site-{LIAR} alone: without it, it would be: Join."
+    ]
+    assert not any("rests on" in line for line in honest["warnings"])
+
+
 @pytest.mark.parametrize("cost", [1e55, 1e300])
 def test_a_sum_too_large_to_be_added_up_is_refused(tmp_path: Path, cost: float) -> None:
     settings = settings_of(tmp_path, coreset__assignment="exact", coreset__price_rounds=1, coreset__refine=0)

@@ -106,6 +106,19 @@ RING_LIES: dict[str, tuple[str, float, str]] = {
 }
 
 
+@pytest.mark.parametrize("algorithm", ["boosted", "parallel", "sip", "meta-linear"])
+def test_a_later_prediction_beyond_those_of_the_run_is_named(tmp_path: Path, algorithm: str) -> None:
+    """Its error could be a hundred thousand times as large, within ten ranges of the outcome in every step."""
+    settings = settings_of(tmp_path, algorithm, residual__rounds=8)
+    again = prediction_config(settings, run(settings, 3))
+    assert not load(run(again, 3))[0].notes
+    for lie in (lambda part: 10 * part, lambda part: part + 20.0):
+        report = load(run(again, 3, tamper=lying(LIAR, AgentPredictions, "part", lie)))[0]
+        [note] = report.notes
+        assert note.startswith(f"{NAME}: its part alone moves "), note
+        assert not report.missing
+
+
 @pytest.mark.parametrize("holder", ["", "bank"])
 @pytest.mark.parametrize(("field", "factor", "reason"), RING_LIES.values(), ids=RING_LIES)
 def test_sums_that_cannot_be_are_refused_in_a_ring(
