@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clients.data.files import read_table, site_files, site_name
-from clients.data.inspection import inspect, unlike_values
+from clients.data.inspection import inspect, unlike_values, values_of
 from clients.data.preparation import prepare
 from clients.data.proposal import Proposal, check_proposals
 from clients.data.table import DataError, Table
@@ -80,7 +80,7 @@ def _lines(tables: Mapping[str, Table], proposals: Mapping[str, Proposal], best:
     lines += [f"left out: {name!r} {why}" for name, why in chosen.left_out.items()]
     lines += group_messages(_of_sites(tables, chosen.settings, prepared=True))
     warnings = [
-        *unlike_values(tables, chosen.settings),
+        *unlike_values({name: values_of(table, chosen.settings) for name, table in tables.items()}),
         *group_messages(_of_sites(tables, chosen.settings, prepared=False)),
     ]
     more = len(warnings) - _MOST_WARNINGS

@@ -15,7 +15,7 @@ from typing import Any
 from clients.data import DataError
 from clients.data.advice import advice_of
 from clients.data.columns import Tables, check_sites, of_each, read_all, unused_columns
-from clients.data.inspection import without_common
+from clients.data.inspection import unlike_values
 from clients.data.preparation import empty_columns, first_rows
 from clients.data.simulated_sites import SimulatedSites, simulated_sites
 from clients.data.source import without_notes
@@ -275,8 +275,7 @@ def _with_advice(plan: RunPlan, sites: SimulatedSites) -> RunPlan:
     prepared = group_messages((name, "; ".join(each.prepared)) for name, each in advice.items() if each.prepared)
     by_features = "features" in report_of(plan.protocol).column_keys  # others use the columns that they name
     cautions = group_messages((name, line) for name, each in advice.items() if by_features for line in each.cautions)
-    classes = {name: each.classes for name, each in advice.items() if by_features}
-    cautions += without_common(str(config["target"]), classes)
+    cautions += unlike_values({name: each.values for name, each in advice.items() if by_features})
     nowhere = set.intersection(*(set(each.empty) for each in advice.values()))
     empty = empty_columns([name for name in next(iter(advice.values())).empty if name in nowhere], "no site")
     return replace(plan, notes=(*plan.notes, *empty), prepared=(*prepared, *empty), cautions=tuple(cautions))

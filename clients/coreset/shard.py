@@ -316,13 +316,14 @@ class _Groups:
         import pandas as pd
 
         places, cells = pd.factorize(table.columns[name])
-        for row in np.flatnonzero(places < 0)[:1]:
+        values = [text.strip() for text in _texts(cells.tolist())]
+        blank = np.array([*(not value for value in values), True])  # the last is that of an empty cell, -1
+        for row in np.flatnonzero(blank[places])[:1]:
             raise DataError(
                 f"{cell_name(table, name, int(row))}: is empty; every row needs a group: write a name for missing "
                 "values, such as unknown, or set missing=drop",
                 "missing-value",
             )
-        values = _texts(cells.tolist())
         self._values[name].update(values)
         if len(self._values[name]) > MOST_VALUES:
             raise DataError(

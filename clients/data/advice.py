@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from clients.data.inspection import classes_in, inspect
+from clients.data.inspection import inspect, values_of
 from clients.data.preparation import empty_columns, prepare
 from clients.data.source import read_source
 from clients.data.table import DataError
@@ -24,15 +24,15 @@ class Advice(NamedTuple):
         Sentences on the table before preparation.
     cautions : list of str
         The warnings that may change a decision.
-    classes : set of str
-        The classes of the target; empty for amounts.
+    values : dict of set of str
+        As of `values_of`.
     """
 
     prepared: list[str]
     empty: list[str]
     warnings: list[str]
     cautions: list[str]
-    classes: set[str]
+    values: dict[str, set[str]]
 
 
 def advice_of(config: Mapping[str, object]) -> Advice:
@@ -46,9 +46,9 @@ def advice_of(config: Mapping[str, object]) -> Advice:
     try:
         table = read_source(config)
         done = prepare(table, config)
-        return Advice(done.notes, done.empty, *inspect(table, config), classes_in(table, config))
+        return Advice(done.notes, done.empty, *inspect(table, config), values_of(table, config))
     except DataError:  # the protocol's own lines say what is wrong
-        return Advice([], [], [], [], set())
+        return Advice([], [], [], [], {})
 
 
 def advice_lines(config: Mapping[str, object]) -> list[str]:

@@ -20,10 +20,11 @@ _POINT_COLUMN = re.compile(r"[+-]?\d{1,3}(,\d{3})+\.\d+(\D.*)?", re.ASCII)
 """A cell that only a column of decimal points has."""
 _APART = re.compile(r"(?<=\d)[\u00a0\u202f\u2009'\u2019](?=\d{3}(?!\d))")
 """A blank or apostrophe between thousands."""
-_CURRENCY = re.compile(r"([+-]?)\s*(?:EUR|USD|GBP|CHF|JPY|CAD|AUD|SEK|NOK|DKK|PLN|CZK|[€$£])\s*(?=[+-]?\d)")
+_CURRENCY = re.compile(r"([+-]?)\s*(EUR|USD|GBP|CHF|JPY|CAD|AUD|SEK|NOK|DKK|PLN|CZK|[€$£])\s*(?=[+-]?\d)")
 _NEGATIVE = re.compile(r"\((\d[\d.,]*)\)|(\d+[.,][\d.,]*\d)-", re.ASCII)
 """A negative number as accounts have it: `(1,234.50)`, `12,00-`."""
 _UNIT = re.compile(r"([+-]?(?:[\d.,]*\d\.?)(?:[eE][+-]?\d+)?)\s*([^\W\d_][^\d]*|[%€$£])", re.ASCII)
+_CODE = re.compile(r"[+-]?0\d", re.ASCII)
 TRUTH_WORDS = {"true": 1.0, "yes": 1.0, "y": 1.0, "false": 0.0, "no": 0.0, "n": 0.0}
 
 
@@ -87,7 +88,8 @@ def without_points(cells: Cells) -> Cells:
 def numbers_of(cells: Cells) -> Float64[np.ndarray, "n"] | None:
     """Return a column of text as numbers, NaN where unknown; None if some known cell is no number, or units differ.
 
-    Some cells may lack the unit that others have after a blank; of `3` and `3a` both are codes.
+    Some cells may lack the unit that others have after a blank, or the currency; of `3` and `3a` both are codes, and
+    so are numbers beside one with leading zeros.
 
     Examples
     --------
@@ -95,8 +97,8 @@ def numbers_of(cells: Cells) -> Float64[np.ndarray, "n"] | None:
     [45.0, nan, 50.0]
     >>> numbers_of(np.array(["45 y", "61"], object)).tolist()
     [45.0, 61.0]
-    >>> [numbers_of(np.array(cells, object)) for cells in (["45 y", "3 kg"], ["3", "3a"])]
-    [None, None]
+    >>> [numbers_of(np.array(cells, object)) for cells in (["4 y", "3 kg"], ["€ 3", "$ 3"], ["3", "3a"], ["1", "02"])]
+    [None, None, None, None]
     """
     if cells.dtype == np.bool_:
         return cells.astype(np.float64)
@@ -113,11 +115,11 @@ def numbers_of(cells: Cells) -> Float64[np.ndarray, "n"] | None:
             read[cell] = np.nan
             continue
         number = number_of(cell, commas=commas)
-        if number is None:
+        unit, currency = _UNIT.fullmatch(text), _CURRENCY.search(cell)
+        if number is None or (not (unit or currency) and _CODE.match(text)):
             return None
         read[cell] = number
-        unit = _UNIT.fullmatch(text)
-        units.add(unit[2].strip().lower() if unit else "")
+        units.add(unit[2].strip().lower() if unit else currency[2].lower() if currency else "")
         apart = apart and (unit is None or unit[2] == "%" or bool(re.search(r"\s", text)))
     if not units or len(units - {""}) > 1 or (len(units) > 1 and not apart):
         return None

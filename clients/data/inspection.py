@@ -14,7 +14,7 @@ from jaxtyping import Float64
 
 from clients.data.categories import MOST_VALUES, REST, Category, can_be_named, categories_of, categories_text
 from clients.data.cells import Cells, example_of, number_of, numbers_of, text_of
-from clients.data.column_selection import cell_name, split_patterns
+from clients.data.column_selection import cell_name, sensitive_columns, split_patterns
 from clients.data.preparation import prepare
 from clients.data.table import MOST_SHOWN, Table, setting
 from clients.data.target import TASKS, task_of
@@ -360,63 +360,58 @@ def person_column(tables: Sequence[Table]) -> str:
     return ""
 
 
-def unlike_values(tables: Mapping[str, Table], config: Mapping[str, object]) -> Iterator[str]:
-    """Yield warnings about values of categories that differ only in case, or that two sites have none of in common.
+def unlike_values(sites: Mapping[str, Mapping[str, Collection[str]]]) -> Iterator[str]:
+    """Yield warnings about values of a column that differ only in case, or that two sites have none of in common.
 
-    Classes of the target count as such values.
+    Parameters
+    ----------
+    sites : Mapping
+        `values_of` the table of each site, by the site's name.
 
     Examples
     --------
-    >>> a, b = (Table(name, {"sex": np.array(cells, object)}) for name, cells in (("a", ["F", "M"]), ("b", ["female"])))
-    >>> list(unlike_values({"a": a, "b": b}, {"categories": "sex=F|M|female"}))
-    ["'sex': 'F' and 'M' at a, 'female' at b, and no value at both: write them alike, or models take them for others"]
+    >>> list(unlike_values({"a": {"sex": {"F", "M"}}, "b": {"sex": {"female"}}}))
+    ["'sex': 'F' and 'M' at a, 'female' at b, and no value at both: write them alike, or they are taken for others"]
     """
-    for column in [each.column for each in categories_of(config)] + _target_of_classes(tables, config):
-        cells = {name: table.columns[column] for name, table in tables.items() if column in table.columns}
-        values = {name: set(text_of(own)) - {""} for name, own in cells.items()}
-        yield from without_common(column, values)
+    for column in dict.fromkeys(column for own in sites.values() for column in own):
+        values = {name: own[column] for name, own in sites.items() if own.get(column)}
+        for (site, own), (peer, others) in combinations(values.items(), 2):
+            if {each.casefold() for each in own}.isdisjoint(each.casefold() for each in others):
+                own_names, peer_names = (_names(sorted(each)) for each in (own, others))
+                yield (
+                    f"{column!r}: {own_names} at {site}, {peer_names} at {peer}, and no value at both: write them"
+                    " alike, or they are taken for others"
+                )
+                break
         spellings: dict[str, list[str]] = {}
         for value in sorted(set().union(*values.values())):
             spellings.setdefault(value.casefold(), []).append(value)
         for alike in spellings.values():
             if len(alike) > 1:
-                yield f"{column!r}: {_names(alike)} differ only in case: models take them for others"
+                yield f"{column!r}: {_names(alike)} differ only in case, and are taken for others"
 
 
-def without_common(column: str, values: Mapping[str, Collection[str]]) -> list[str]:
-    """Return a line on the first two sites that have no value of a column in common; `values` by site.
-
-    Examples
-    --------
-    >>> without_common("ill", {"a": {"no", "yes"}, "b": {"no"}, "c": set()})
-    []
-    """
-    for (site, own), (peer, others) in combinations(values.items(), 2):
-        if own and others and {each.casefold() for each in own}.isdisjoint(each.casefold() for each in others):
-            return [
-                f"{column!r}: {_names(sorted(own))} at {site}, {_names(sorted(others))} at {peer}, and no value at"
-                " both: write them alike, or models take them for others"
-            ]
-    return []
-
-
-def classes_in(table: Table, config: Mapping[str, object]) -> set[str]:
-    """Return the classes of the target as text; empty for amounts, or without the target.
+def values_of(table: Table, config: Mapping[str, object]) -> dict[str, set[str]]:
+    """Return the values of categories, of the target's classes and of columns of groups; none of amounts.
 
     Examples
     --------
-    >>> sorted(classes_in(Table("a.csv", {"ill": np.array(["yes", "no", None], object)}), {"target": "ill"}))
-    ['no', 'yes']
+    >>> table = Table("a.csv", {"ill": np.array(["yes", "no", None], object)})
+    >>> {name: sorted(values) for name, values in values_of(table, {"target": "ill"}).items()}
+    {'ill': ['no', 'yes']}
     """
-    return {text for name in _target_of_classes({"": table}, config) for text in text_of(table.columns[name])} - {""}
+    columns = [each.column for each in categories_of(config)]
+    columns += [*_target_of_classes(table, config), *sensitive_columns(table, config)]
+    return {name: set(text_of(table.columns[name])) - {""} for name in columns if name in table.columns}
 
 
-def _target_of_classes(tables: Mapping[str, Table], config: Mapping[str, object]) -> list[str]:
-    """Return the target, if it holds classes wherever it is."""
+def _target_of_classes(table: Table, config: Mapping[str, object]) -> list[str]:
+    """Return the target, if it holds classes."""
     name = setting(config, "target")
-    outcomes = [Table(each.source, {name: each.columns[name]}) for each in tables.values() if name in each.columns]
-    having = [_as_read(each, config) for each in outcomes]
-    return [name] if having and all(task_of(table, config, TASKS) == "classification" for table in having) else []
+    if name not in table.columns:
+        return []
+    outcome = _as_read(Table(table.source, {name: table.columns[name]}), config)
+    return [name] if task_of(outcome, config, TASKS) == "classification" else []
 
 
 def _names(names: list[str]) -> str:

@@ -5,7 +5,6 @@ Every step needs a setting. Numbers computed from rows, such as medians, stay at
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -215,7 +214,7 @@ def _read_numbers(table: Table, config: Mapping[str, object], categories: set[st
     for name in _content_columns(table, config):
         cells = columns[name]
         is_class = name == setting(config, "target") and _has_truth_words(cells)
-        if name in categories or is_class or _is_coded(cells) or (numbers := numbers_of(cells)) is None:
+        if name in categories or is_class or (numbers := numbers_of(cells)) is None:
             continue
         columns[name] = numbers
         if (name == setting(config, "target") or _is_allowed(name, config)) and (
@@ -229,13 +228,6 @@ def _has_truth_words(cells: Cells) -> bool:
     """Whether a column holds yes and no, or true and false, which are classes if it is the target."""
     words = {cell.strip().lower() for cell in cells.tolist() if cell} if cells.dtype == object else set()
     return cells.dtype == np.bool_ or not words.isdisjoint(TRUTH_WORDS)
-
-
-def _is_coded(cells: Cells) -> bool:
-    """Whether a column of text holds numbers with leading zeros, which are codes."""
-    return cells.dtype == object and any(
-        cell is not None and re.match(r"\s*[+-]?0\d", cell) is not None for cell in cells.tolist()
-    )
 
 
 def _content_columns(table: Table, config: Mapping[str, object]) -> list[str]:

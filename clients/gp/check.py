@@ -92,7 +92,7 @@ def _used_lines(rows: Measurements, table: Table, config: Mapping[str, object]) 
 
 def _leaving_lines(rows: Measurements, config: Mapping[str, object]) -> list[str]:
     """Return lines on what leaves the site."""
-    settings, d = Settings.of(config), len(rows.features)
+    settings, d = Settings.of(config).of_classes(len(rows.classes)), len(rows.features)
     queries = own_number(config, "max-queries", Consents.max_queries)
     lone = own_number(config, "max-lone-queries", lone_queries(rows.n))
     return [

@@ -200,7 +200,7 @@ class Errors(Payload, summed=True):
 
 @dataclass(frozen=True)
 class Validate(CandidateAsk, answer=Errors):
-    """To sites, once, if experts predict from nearest rows: asks for leave-one-out errors with each candidate."""
+    """To sites, once, of classes or nearest rows: asks for leave-one-out errors with each candidate."""
 
 
 @dataclass(frozen=True)

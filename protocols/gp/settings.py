@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from common import settings
@@ -88,7 +88,7 @@ class Settings(ProtocolSettings, prefix="gp"):
         0,
         "npae, sketch: values that an expert answers about: at the point (1), and at landmarks around it",
         between(0, 33),
-        words=f"1 + 2^d with d inputs, 9 at most, or {_SCENARIO_OR_FROM}",
+        words=f"1 + 2^d with d inputs, 9 at most, 1 with more than three classes, or {_SCENARIO_OR_FROM}",
     )
     landmarks: int = setting(
         32, "gp.answers=1: landmarks of a query point", between(1, 256), unset=0, other_source=_FROM
@@ -230,6 +230,16 @@ class Settings(ProtocolSettings, prefix="gp"):
         if self.answers == 1:
             return self.landmarks
         return self.answers - 1 if self.answers else min(2**d, _MOST_CORNERS)
+
+    def of_classes(self, k: int) -> Settings:
+        """Return the settings for outputs of k classes (0: amounts): with more than three, experts answer once.
+
+        Examples
+        --------
+        >>> Settings().of_classes(3).joint, Settings().of_classes(4).joint
+        (True, False)
+        """
+        return replace(self, answers=1) if k > 3 and not self.answers else self
 
     @property
     def joint(self) -> bool:

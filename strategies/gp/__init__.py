@@ -169,7 +169,7 @@ class GP(FusionStrategy):
             self._gate_training(registry, self.seed + repetition),
             *self._disclosures(registry, settings.max_expert_rows, queries),
         )
-        if registry.nearest and fits:
+        if (registry.nearest or registry.classes) and fits:
             best_fit = yield from choose(
                 registry,
                 best_fit,
@@ -227,8 +227,9 @@ class GP(FusionStrategy):
     # -- predictions --------------------------------------------------------------------------------------------------
 
     def _predict(self, prepared: _Preparation, queries: Queries, seed: int) -> Conversation[GPOutcome]:
-        settings, (model, _, shared, inputs, residuals, sharp) = self.settings, prepared
+        model, _, shared, inputs, residuals, sharp = prepared
         registry = model.registry
+        settings = self.settings.of_classes(len(registry.classes))
         kernel = kernel_of(model.kernel, len(registry.features))
         points = registry.units.inputs(queries.x)
         x = np.repeat(points, registry.n_outputs, axis=0)

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float64
 from numerics.gp.hyperparameter_search import TOLERANCE, Evaluations, Scoring, pooled_starts
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import start_theta, theta_bounds
+from numerics.shared.exact_sum import exact_sum
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import LARGEST, NO_VALUE, Evaluate, Likelihood, Moments
 from protocols.wire.payload import PayloadError
@@ -24,6 +25,8 @@ ROUNDING = 1e-8
 """Largest size of a negative eigenvalue that rounding gives a positive semidefinite matrix of numbers up to 1."""
 MOST_PULL = 0.2
 """Largest gain of the others' log likelihood per row without a site that honest sites with alike rows bring."""
+_POOLED = 4
+"""Number of first starts that do not rest on one site alone (`pooled_starts`)."""
 Theta = Float64[np.ndarray, "p"]
 
 
@@ -46,6 +49,8 @@ class Fit:
         (`numerics.gp.hyperparameter_search.Scoring.pulls`); empty if unknown.
     left_out : tuple of str
         Sites whose likelihoods do not count, since they pulled the others (``gp.robust``).
+    alternatives : ndarray
+        ``(a, p)`` likely starts of the search, none a single site's own; they may lie near another optimum.
     """
 
     theta: Theta
@@ -54,6 +59,7 @@ class Fit:
     converged: bool
     pulls: Mapping[str, float] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    alternatives: Float64[np.ndarray, "a p"] = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
     def notable_pulls(self) -> dict[str, float]:
@@ -150,6 +156,7 @@ def fit(
     # Sites are named by their place, because a sum over them must not depend on their own names.
     place = {site: f"{number:06d}" for number, site in enumerate(registry.learning)}
     site_at, left_out = {number: site for site, number in place.items()}, []
+    alternatives: Float64[np.ndarray, "a p"] = first[:0]
     while not scoring.done:
         thetas = scoring.candidates
         asks = {site: Evaluate(**registry.agreement(site, max_rows), kernel=text, thetas=thetas) for site in place}
@@ -162,6 +169,8 @@ def fit(
         evaluations = {place[sites[0]]: _evaluations(answer) for sites, answer in answers.items()}
         rows = {place[sites[0]]: sum(map(registry.learning_rows_of, sites)) for sites in answers}
         with single_threaded():
+            if not scoring.asks:
+                alternatives = _likely(thetas, evaluations, sum(rows.values()))
             scoring.update(evaluations, rows)
             pulls = scoring.pulls() if robust else {}
             worst = max(pulls, key=pulls.__getitem__, default="")
@@ -176,7 +185,15 @@ def fit(
             )
     converged = scoring.asks < most_asks or max(scoring.gain, scoring.predicted_gain) <= TOLERANCE
     pulls = {} if masking else {site_at[number]: pull for number, pull in scoring.pulls().items()}
-    return Fit(scoring.theta, scoring.value, scoring.asks, converged, pulls, tuple(left_out))
+    return Fit(scoring.theta, scoring.value, scoring.asks, converged, pulls, tuple(left_out), alternatives)
+
+
+def _likely(
+    thetas: Float64[np.ndarray, "c p"], answers: Mapping[str, Evaluations], n_rows: int
+) -> Float64[np.ndarray, "a p"]:
+    """Return the pooled starts whose log likelihood per row is at most `MOST_PULL` below that of the best start."""
+    values = exact_sum([np.maximum(answer.values, NO_VALUE) for answer in answers.values()]) / n_rows
+    return np.asarray(thetas[:_POOLED][values[:_POOLED] >= values.max() - MOST_PULL])
 
 
 def _no_likelihood(thetas: Float64[np.ndarray, "c p"]) -> Likelihood:

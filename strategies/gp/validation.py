@@ -25,17 +25,21 @@ def choose(
     candidates: int,
     masking: Masking | None = None,
 ) -> Conversation[Fit]:
-    """Choose hyperparameters on the line from the likeliest ones to others, by leave-one-out errors.
+    """Choose hyperparameters by leave-one-out errors.
 
-    The likelihood of rows that lie close together prefers short lengths, that of rows far apart long ones. From several
+    With experts of nearest rows, candidates are on the line from the likeliest ones of neighborhoods to `other`. The
+    likelihood of rows that lie close together prefers short lengths, that of rows far apart long ones. From several
     hundred rows of either kind, neither likelihood shows which lengths predict best from all rows (docs/gp.md).
+
+    Otherwise candidates are the likeliest ones, and `Fit.alternatives`. Of few rows with classes, the likelihoods of
+    different optima are almost equal, and their log losses are not.
 
     Parameters
     ----------
     registry : ExpertRegistry
         The experts.
     fit : Fit
-        The likeliest hyperparameters of neighborhoods.
+        The likeliest hyperparameters.
     other : ndarray
         ``(p,)`` likely hyperparameters of rows drawn at random.
     kernel : str
@@ -48,7 +52,8 @@ def choose(
         Secure aggregation: the center sees the sums over sites only.
     """
     share = np.linspace(0.0, 1.0, max(2, candidates))[:, np.newaxis]
-    thetas = (1.0 - share) * fit.theta + share * other
+    on_line = (1.0 - share) * fit.theta + share * other
+    thetas = on_line if registry.nearest else np.vstack([fit.theta, fit.alternatives])
     asks = {
         site: Validate(**registry.agreement(site, max_rows), kernel=kernel, thetas=thetas) for site in registry.learning
     }

@@ -12,7 +12,7 @@ import pytest
 
 from common.value_ranges import Value
 from numerics.gp.dirichlet import class_probabilities, latent_units
-from protocols.gp.payloads import Losses, Moments, PredictAlone, Predictions, Sharpen
+from protocols.gp.payloads import Errors, Losses, Moments, PredictAlone, Predictions, Sharpen, Validate
 from server.figures.gp import figures
 from strategies.errors import FusionError
 from tests.support.gp_sites import PredictionRun, own_data_config, predict, write_files
@@ -68,6 +68,14 @@ def test_one_answer_a_class_and_one_question_of_each_kind(found: PredictionRun) 
     n = sum(len(each) for answer in found.said(Predictions) for each in answer.mean)
     assert n == 3 * int((found.arrays["selected"] >= 0).sum())
     assert len(found.said(Losses)) == len(found.said(Sharpen)) == len(found.said(PredictAlone)) == 3
+
+
+def test_of_likely_hyperparameters_those_with_the_least_log_loss_are_taken(found: PredictionRun) -> None:
+    asks, answers = found.said(Validate), found.said(Errors)
+    assert len(asks) == len(answers) == 3
+    losses = np.sum([answer.squares for answer in answers], axis=0)
+    assert len(losses) > 1
+    np.testing.assert_array_equal(found.theta, asks[0].thetas[losses.argmin()])
 
 
 @pytest.mark.usefixtures("influence")

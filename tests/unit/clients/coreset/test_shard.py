@@ -200,6 +200,7 @@ def test_several_sensitive_columns_are_one_group_together(ward: Callable[..., di
         (["NA", "?", "None"], ("NA", "?", "None")),
         (["1", "x", "1.0"], ("1", "x")),
         (["é ü", "a, b", "-1.0"], ("é ü", "a, b", "-1")),
+        (["f ", "f", " m"], ("f", "m")),
     ],
 )
 def test_a_group_is_the_text_of_the_cell_whatever_the_block(
@@ -210,7 +211,7 @@ def test_a_group_is_the_text_of_the_cell_whatever_the_block(
         monkeypatch.setattr(blocks_module, "BLOCK_ROWS", most)
         block = read(ward(f"age,sex\n{rows}", id="", target=""))
         assert block.group_names == names
-        expected = [name[:-2] if name.endswith(".0") else name.replace("2.00", "2") for name in cells]
+        expected = [name[:-2] if name.endswith(".0") else name.replace("2.00", "2").strip() for name in cells]
         assert [names[place] for place in block.group] == expected
 
 

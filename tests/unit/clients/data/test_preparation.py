@@ -15,7 +15,8 @@ from clients.data import DataError, Table, load, read_table
 from clients.data.advice import advice_lines
 from clients.data.blocks import open_blocks
 from clients.data.cells import number_of, numbers_of
-from clients.data.inspection import inspect, suggested_categories, unlike_values
+from clients.data.columns import check_alike
+from clients.data.inspection import inspect, suggested_categories, unlike_values, values_of
 from clients.data.preparation import filled, prepare, prepare_new_rows
 from clients.data.regression import input_names, regression_rows
 from clients.sec.shard import check_columns as sec_columns
@@ -240,13 +241,13 @@ def test_classes_that_two_sites_write_otherwise_are_named() -> None:
         Table(name, {"y": np.array(cells)}) for name, cells in (("a", ["no", "yes"] * 3), ("b", [0, 1] * 3))
     )
     words.columns["y"] = words.columns["y"].astype(object)
+    a, b = (values_of(table, {"target": "y"}) for table in (words, digits))
     line = "'y': 'no' and 'yes' at a, '0' and '1' at b, and no value at both: write them alike"
-    assert next(unlike_values({"a": words, "b": digits}, {"target": "y"})).startswith(line)
-    assert not list(unlike_values({"a": digits, "b": digits}, {"target": "y"}))
-    capitals = replace(words, columns={"y": np.array(["No", "Yes"] * 3, object)})
-    assert list(unlike_values({"a": words, "b": capitals}, {"target": "y"})) == [
-        "'y': 'No' and 'no' differ only in case: models take them for others",
-        "'y': 'Yes' and 'yes' differ only in case: models take them for others",
+    assert next(unlike_values({"a": a, "b": b})).startswith(line)
+    assert not list(unlike_values({"a": b, "b": b}))
+    assert list(unlike_values({"a": a, "b": {"y": {"No", "Yes"}}})) == [
+        "'y': 'No' and 'no' differ only in case, and are taken for others",
+        "'y': 'Yes' and 'yes' differ only in case, and are taken for others",
     ]
 
 
@@ -390,4 +391,24 @@ def test_a_cell_of_text_among_numbers_is_named() -> None:
 def test_amounts_with_a_currency_are_no_classes_that_sites_write_differently() -> None:
     tables = {name: Table(name, {"paid": np.array([f"{place}{n} €" for n in range(9)], object)}) for place, name in
               enumerate(("a", "b"))}  # fmt: skip
-    assert not list(unlike_values(tables, {"target": "paid", "missing": "impute"}))
+    config = {"target": "paid", "missing": "impute"}
+    assert not list(unlike_values({name: values_of(table, config) for name, table in tables.items()}))
+
+
+def test_a_code_at_one_site_and_a_number_at_another_are_named() -> None:
+    codes, numbers = (
+        Table(name, {"id": np.array(cells, kind)})
+        for name, cells, kind in (("a.csv", ["12", "00013"], object), ("b.csv", [12, 13], np.float64))
+    )
+    with pytest.raises(DataError, match=r"'id' holds text, and numbers in the others"):
+        check_alike(
+            {"b.csv": numbers, "c.csv": numbers, "a.csv": codes},
+            lambda table: [name for name, cells in table.columns.items() if cells.dtype != object],
+        )
+
+
+def test_groups_that_two_sites_write_otherwise_are_named() -> None:
+    small, large = (values_of(Table("a", {"sex": np.array(cells, object)}), {"sensitive": "sex"}) for cells in
+                    (["f", "m "], ["F", "m"]))  # fmt: skip
+    [line] = unlike_values({"a": small, "b": large})
+    assert line == "'sex': 'F' and 'f' differ only in case, and are taken for others"
