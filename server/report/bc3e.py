@@ -108,7 +108,7 @@ REPORT = ProtocolReport(
             "accuracy",
             "{who} put {value} of {their} instances into the right class",
             {
-                "accuracy_majority": Rival("by majority vote", "the majority vote", "plain way"),
+                "accuracy_majority": Rival("by majority vote", "the majority vote", "alone"),
                 "accuracy_best_component": Rival(
                     "by the best single classifier", "the best single classifier", "best site"
                 ),

@@ -88,8 +88,9 @@ class Rival:
     use : str
         Text that follows "use": the alternative of a site.
     kind : str
-        ``"alone"`` (each site by itself), ``"best site"``, ``"plain way"`` (something simpler, such as a vote, a mean,
-        one round), or ``"out of reach"``: an ideal such as data in one place, which does not count in the verdict.
+        ``"alone"`` (each site by itself), ``"best site"``, ``"plain way"`` (something simpler of all sites, such as a
+        mean, one round), or ``"out of reach"``: an ideal such as data in one place, which does not count in the
+        verdict.
     price : str
         For an ideal out of reach: the condition whose price the distance to it is.
     starts : str
@@ -101,7 +102,7 @@ class Rival:
 
     Examples
     --------
-    >>> Rival("by majority vote", "the majority vote", "plain way").use
+    >>> Rival("by majority vote", "the majority vote", "alone").use
     'the majority vote'
     """
 

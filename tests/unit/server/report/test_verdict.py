@@ -123,6 +123,7 @@ def test_right_decisions_are_compared_by_what_is_missing_to_all() -> None:
     assert verdict(_bc3e(1960, 1900, 1900)).decision == JOIN, "three fifths of the errors"
     assert verdict(_bc3e(1370, 1454, 1300)).use == "the majority vote"
     assert verdict(_bc3e(1800, 1700, 1900)).use == "the best single classifier"
+    assert verdict(_bc3e(1800, 1800, 1500)).use == "the majority vote", "no site needs another to vote"
     assert verdict(_bc3e(1620, 1600, 1600)).decision == TOO_FEW
     assert verdict(_bc3e(1620, 1600, 1600)).words.startswith("Too few instances of known class to tell")
 
