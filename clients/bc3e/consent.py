@@ -10,7 +10,7 @@ from jaxtyping import Int64
 from clients.site import Site
 from numerics.bc3e.ensemble import Ensemble
 from numerics.bc3e.support import share_withheld, without_rare_combinations, without_rare_labels
-from protocols.bc3e.payloads import EStep
+from protocols.bc3e.payloads import FEW_CLASSES, LARGEST_TABLE, MOST_CLASSES, EStep
 from protocols.wire.faults import Fault, SiteFault
 
 MOST_STEPS = 300
@@ -40,6 +40,15 @@ def refuse_sharing(site: Site) -> None:
         raise SiteFault(Fault.INSTANCES_NOT_ALLOWED)
     if len(shard.classifiers) + len(shard.clusterings) < 2 and not single:
         raise SiteFault(Fault.TOO_FEW_MODELS)
+
+
+def check_classes(k: int, site: Site) -> None:
+    """Refuse so many classes that the instances would take gigabytes for an ask of a few megabytes."""
+    most = max(FEW_CLASSES, min(MOST_CLASSES, LARGEST_TABLE // max(1, site.shard.n)))
+    if not 1 <= k <= most:
+        raise SiteFault(
+            Fault.MALFORMED_ASK, f"the ask has {k} classes; of {site.shard.n} instances {most} are possible"
+        )
 
 
 def agree_on(shared: Int64[np.ndarray, "s"], site: Site) -> None:

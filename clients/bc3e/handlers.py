@@ -11,6 +11,7 @@ from jaxtyping import Float64, Int64, UInt64
 from clients.bc3e import prediction
 from clients.bc3e.consent import (
     agree_on,
+    check_classes,
     check_places,
     check_step,
     commit_to,
@@ -52,7 +53,6 @@ from protocols.bc3e.payloads import (
     LARGEST_TABLE,
     LARGEST_WEIGHT,
     MOST_BITS,
-    MOST_CLASSES,
     MOST_DRAWS,
     MOST_SWEEPS,
     Conclude,
@@ -114,6 +114,7 @@ def setup(ask: Setup, site: Site) -> Starts:
     shard: Ensemble = site.shard
     refuse_sharing(site)  # even if the center sent no `Survey`
     check_places(ask.own, len(ask.clusterings), "own clusterings")
+    check_classes(ask.n_classes, site)
     _check_sizes(ask, shard)
     agree_on(ask.shared, site)
     own = np.zeros(len(ask.clusterings), np.int64)
@@ -130,8 +131,7 @@ def _check_sizes(ask: Setup, shard: Ensemble) -> None:
     """Refuse sizes out of range: an ask of a few bytes could demand tables of terabytes."""
     k, widths = ask.n_classes, ask.n_clusters
     in_range = (
-        1 <= k <= MOST_CLASSES
-        and 0 <= ask.grid_bits <= MOST_BITS
+        0 <= ask.grid_bits <= MOST_BITS
         and len(widths) == len(ask.clusterings)
         and any(list(ask.clusterings) == held_tables(shard, confusion=confusion) for confusion in (False, True))
         and ((widths >= 1) & (widths <= LARGEST_TABLE // k)).all()
@@ -150,13 +150,15 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     The E-step is eqs. (5) and (6), and the sums are those of eqs. (7) to (9), of Acharya et al. (2011).
     """
     _check_parameters(ask)
+    check_classes(len(ask.alpha), site)
     state = FitState.of(site)
     tables = {name: likelihood_table(beta) for name, beta in zip(ask.clusterings, ask.beta, strict=True)}
     held = held_tables(site.shard, confusion=ask.draws > 0)
     if not set(tables) | set(state.own) >= set(held):
         raise SiteFault(Fault.STALE_MEMORY, "the ask lacks a clustering that this site holds")
     tables = {name: table for name, table in tables.items() if name in held}
-    mass_of_shared = _confusion_mass(ask.classes, state, state.own, ask.grid_bits) if len(ask.classes) else {}
+    k, classes = len(ask.alpha), ask.classes
+    mass_of_shared = _confusion_mass(classes, k, state, state.own, ask.grid_bits) if len(classes) else {}
     for name in state.own:
         block = state.load_block(name, ask)
         if ask.step > 0:
@@ -235,11 +237,11 @@ def _finish_step(
 
 
 def _confusion_mass(
-    classes: Int64[np.ndarray, "k s"], state: FitState, names: Iterable[str], bits: int
+    classes: Int64[np.ndarray, "k s"], k: int, state: FitState, names: Iterable[str], bits: int
 ) -> dict[str, Int64[np.ndarray, "k k"]]:
     """Return the masses of the confusion matrices in `names` on the shared instances."""
     part = state.shared_part()
-    if classes.shape[1] != part.n or ((classes < 0) | (classes > 1 << bits)).any():
+    if classes.shape != (k, part.n) or ((classes < 0) | (classes > 1 << bits)).any():
         raise SiteFault(Fault.MALFORMED_ASK, "the classes of the ask are none of the shared instances")
     held = {name: labels for name, labels in part.classifiers.items() if confusion_of(name) in names}
     return confusion_mass(classes.astype(np.float64), held, len(classes), bits)
@@ -287,6 +289,9 @@ def sweep(ask: Sweep, site: Site) -> Shares:
         return prediction.sweep_fixed(ask, site, state.shared)
     part = state.shared_part()
     check_places(ask.active, part.n, "active instances")
+    k = len(state.recall("gamma"))
+    if len(ask.log_weights) != k:
+        raise SiteFault(Fault.MALFORMED_ASK, f"the ask has scores of {len(ask.log_weights)} classes; there are {k}")
     log_weights = _updated_weights(ask, memory, part.n)
     bits, smoothing = int(state.recall("settings")[0]), float(memory["settings"][1])
     draws, alone = memory["settings"][2:].astype(bool)
@@ -295,7 +300,7 @@ def sweep(ask: Sweep, site: Site) -> Shares:
     common = [name for name in sorted(tables) if name not in state.own]
     mass, ends = {name: np.zeros((len(log_weights), tables[name].shape[1] - 1), np.int64) for name in common}, False
     if len(ask.classes):
-        ends, mass = alone, mass | _confusion_mass(ask.classes, state, common, bits)
+        ends, mass = alone, mass | _confusion_mass(ask.classes, k, state, common, bits)
     share, sums = shares(tables, voters, part.clusterings, log_weights, bits, ask.classes if ends else None)
     mass, bound = mass | sums.mass, sums.bound
     products, gains = np.zeros(0, np.int64), []
@@ -355,6 +360,8 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     private = state.recall("gamma") if ask.accepted else state.recall("gammas")[-1]
     if not predicts and (by_all_labels := gamma_by_all_labels(state, accepted=ask.accepted)) is not None:
         private = by_all_labels
+    if len(ask.gamma) != len(private):
+        raise SiteFault(Fault.MALFORMED_ASK, f"the ask has {len(ask.gamma)} classes; there are {len(private)}")
     gamma = np.empty((len(private), shard.n))
     mask = state.private()
     gamma[:, mask] = private if predicts else private[:, state.private_part().distinct.of_row]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from clients.bc3e.consent import agree_on, check_places, commit_to, refuse_sharing
+from clients.bc3e.consent import agree_on, check_classes, check_places, commit_to, refuse_sharing
 from clients.bc3e.results import count_right, counting_of, threads, write_theta
 from clients.bc3e.saved_tables import Tables, load_tables
 from clients.dispatch import answers
@@ -30,7 +30,6 @@ from numerics.bc3e.reliability import (
 from numerics.bc3e.responsibilities import likelihood_table
 from protocols.bc3e.payloads import (
     MOST_BITS,
-    MOST_CLASSES,
     MOST_DRAWS,
     MOST_SWEEPS,
     EarlierParameters,
@@ -55,6 +54,7 @@ def predict(ask: Predict, site: Site) -> PredictionTally:
     One E-step runs from the cold start to convergence. The result of every instance depends on its own labels only.
     """
     _check_parameters(ask)
+    check_classes(len(ask.alpha), site)
     commit_to("predict", site, ask)
     tables = dict(zip(ask.clusterings, ask.beta, strict=True))
     shard = _known_part(site.shard, len(ask.alpha), tables)
@@ -79,6 +79,7 @@ def start_prediction(ask: PredictShared, site: Site) -> Starts:
     """
     refuse_sharing(site)
     _check_parameters(ask)
+    check_classes(len(ask.alpha), site)
     agree_on(ask.shared, site)
     commit_to("predict", site, ask)
     k, settings = len(ask.alpha), EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps, ask.draws)
@@ -142,8 +143,7 @@ def _check_parameters(ask: EarlierParameters) -> None:
     """Refuse parameters and settings that are out of range."""
     k = len(ask.alpha)
     in_range = (
-        1 <= k <= MOST_CLASSES
-        and is_alpha(ask.alpha)
+        is_alpha(ask.alpha)
         and len(set(ask.clusterings)) == len(ask.clusterings) == len(ask.beta)
         and all(table.shape[1] >= 1 for table in ask.beta)
         and are_tables(ask.clusterings, ask.beta)

@@ -15,13 +15,14 @@ from jaxtyping import Float64
 from clients.data.categories import MOST_VALUES, REST, Category, can_be_named, categories_of, categories_text
 from clients.data.cells import Cells, example_of, number_of, numbers_of, text_of
 from clients.data.column_selection import cell_name, sensitive_columns, split_patterns
+from clients.data.copies import FEW, copied_rows
 from clients.data.preparation import prepare
 from clients.data.table import MOST_SHOWN, Table, setting
 from clients.data.target import TASKS, task_of
 from common.grouping import list_names
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    pass
 
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|uuid|mrn|nr|no|number|key|code|subject|patient|person)#?$", re.IGNORECASE)
 """Names of columns that identify rows."""
@@ -35,8 +36,6 @@ _COPY = 0.9999
 """Correlation with the target above which a column is nearly a copy of it."""
 _TOTAL = 1e-6
 """Largest relative difference of a total, which spreadsheets compute from unrounded numbers."""
-_FEW = 0.05
-"""Share of rows that count as few."""
 _MOST = 6
 """Most names in a line."""
 
@@ -98,7 +97,7 @@ def _cautions(table: Table, numbers: dict[str, Float64[np.ndarray, "n"]], config
         ),
         *_copies(_copies_of_target(table, numbers | _indicators(table, config), setting(config, "target"))),
         *_constant_target(table, setting(config, "target")),
-        *_copied_rows(table, numbers, setting(config, "target")),
+        *_copied_rows(table, numbers, config),
         *_persons(table, config),
         *_totals(table),
     ]
@@ -219,7 +218,7 @@ def _text_among_numbers(cells: Cells) -> list[int]:
     """Return the rows of the few cells without which the column is one of numbers; empty if they are more than few."""
     texts = {row: text for row, text in enumerate(text_of(cells)) if text}
     odd = [row for row, text in texts.items() if number_of(text) is None]
-    return odd if len(odd) <= _FEW * len(texts) else []
+    return odd if len(odd) <= FEW * len(texts) else []
 
 
 def _missing(numbers: Mapping[str, Float64[np.ndarray, "n"]], missing: str) -> Iterator[str]:
@@ -261,25 +260,21 @@ def _constant_target(table: Table, target: str) -> Iterator[str]:
         yield f"the target {target!r} is {values.pop()!r} in every row: nothing can be learned about it here"
 
 
-def _copied_rows(table: Table, numbers: Mapping[str, Float64[np.ndarray, "n"]], target: str) -> Iterator[str]:
-    """Yield a warning about rows that equal another one, where some input has too many values for that to be chance."""
+def _copied_rows(
+    table: Table, numbers: Mapping[str, Float64[np.ndarray, "n"]], config: Mapping[str, object]
+) -> list[str]:
+    """Return a warning about rows that equal another one; none if chance explains them."""
+    target = setting(config, "target")
     if target not in table.columns or not numbers:
-        return
-    import pandas as pd  # importing it takes a while
-
-    frame = pd.DataFrame({**numbers, target: text_of(table.columns[target])})
-    copied = frame.duplicated()
-    rows = frame[~copied]
-    if copied.sum() > _FEW * len(frame) and _vary(rows[list(numbers)]):
-        yield (
-            f"{copied.sum()} of {len(frame)} rows are copies of others in all inputs and the target; rows on both sides"
-            " of a hold-out make errors look small: leave copies out"
-        )
-
-
-def _vary(rows: DataFrame) -> bool:
-    """Return whether some column has ten values or more, and half as many as it has rows."""
-    return bool((rows.nunique() >= max(10, len(rows) / 2)).any())
+        return []
+    _, place = np.unique(text_of(table.columns[target]), return_inverse=True)
+    categories = [text_of(table.columns[each.column]) for each in categories_of(config) if each.column in table.columns]
+    n = int(copied_rows(np.column_stack(list(numbers.values())), place.astype(np.float64), categories).sum())
+    line = (
+        f"{n} of {table.n} rows are copies of others in all inputs and the target; they are learned from once, unless"
+        " ids tell them apart: then errors look small, and copies are to be left out"
+    )
+    return [line] if n else []
 
 
 def _copies(copies: list[str]) -> Iterator[str]:

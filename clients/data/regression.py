@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from clients.data.cells import numbers_of
+from clients.data.cells import numbers_of, text_of
 from clients.data.column_selection import holds_numbers, match_columns, numeric, sensitive_columns
+from clients.data.copies import copied_rows
 from clients.data.persons import persons_of
 from clients.data.table import DataError, Table, quote, setting
 from clients.data.target import read_target
@@ -67,7 +68,8 @@ def regression_rows(
     Returns
     -------
     RegressionRows
-        Inputs in the order of their names, which is the same at every site; no test rows.
+        Inputs in the order of their names, which is the same at every site; no test rows. Copies of rows are left out:
+        they would lie on both sides of a hold-out, and a Gaussian process would take outputs for exact.
 
     Raises
     ------
@@ -86,4 +88,10 @@ def regression_rows(
     y, classes = read_target(table, config, tasks)
     x = np.column_stack([numeric(table, name, allow_missing=False) for name in names])
     none = np.zeros((0, len(names))), np.zeros(0)
-    return RegressionRows(x, y, *none, tuple(names), classes, person=persons_of(table, config))
+    person = persons_of(table, config)
+    apart = [
+        text_of(table.columns[name]) for role in ("id", "group") if (name := setting(config, role)) in table.columns
+    ]
+    if (copied := copied_rows(x, y, apart)).any():
+        x, y, person = x[~copied], y[~copied], None if person is None else person[~copied]
+    return RegressionRows(x, y, *none, tuple(names), classes, person=person)

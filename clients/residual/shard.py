@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache, reduce
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -180,18 +180,19 @@ def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
 
 
 def check_together(shards: Mapping[str, Columns], center: Mapping[str, Any], config: Mapping[str, object]) -> list[str]:
-    """Refuse sites that have no entity in common; return a note if entities are matched by row."""
+    """Refuse sites that have no entity in common; return a note on names with zeros, or on a match by row."""
     if setting(config, "from"):  # sites may predict rows that others lack
         return []
-    names = [each.entity for each in shards.values() if each.entity is not None]
+    names = {site: set(each.entity.tolist()) for site, each in shards.items() if each.entity is not None}
     if len(names) == len(shards):
-        if not len(reduce(np.intersect1d, names)):
+        zeros = _leading_zeros(names, _id_column(config))
+        if not set.intersection(*names.values()):
             raise DataError(
                 f"configuration: no entity is common to all of {list_names(list(shards))}: is {_id_column(config)!r}"
-                " the same column, written alike, everywhere?",
+                f" the same column, written alike, everywhere?{''.join(f' {line}' for line in zeros)}",
                 "bad-shape",
             )
-        return []
+        return zeros
     sizes = {name: each.n for name, each in shards.items()}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} {n}" for name, n in sizes.items())
@@ -203,6 +204,25 @@ def check_together(shards: Mapping[str, Columns], center: Mapping[str, Any], con
     if setting(config, "residual.align") == "row-order" or len(shards) == 1:
         return []
     return ["entities are matched by row number, which must be the same at every site: set id if a column names them"]
+
+
+def _leading_zeros(names: Mapping[str, set[str]], column: str) -> list[str]:
+    """Return a line on names that sites have in common only without leading zeros.
+
+    Examples
+    --------
+    >>> _leading_zeros({"bank": {"00012", "7"}, "shop": {"12", "7"}}, "id")
+    ["Without leading zeros 1 more name of 'id' is common to all ('00012' at bank, '12' at shop): write them alike"]
+    """
+    bare = {site: {name.lstrip("0"): name for name in own} for site, own in names.items()}
+    more = set.intersection(*map(set, bare.values())) - {name.lstrip("0") for name in set.intersection(*names.values())}
+    if not more:
+        return []
+    first = min(more)
+    forms = {bare[site][first]: site for site in list(names)[::-1]}
+    apart = ", ".join(f"{form!r} at {forms[form]}" for form in list(forms)[:-3:-1])
+    are = "more name of {!r} is" if len(more) == 1 else "more names of {!r} are"
+    return [f"Without leading zeros {len(more)} {are.format(column)} common to all ({apart}): write them alike"]
 
 
 def _id_column(config: Mapping[str, object]) -> str:

@@ -306,6 +306,7 @@ def _check_combinations(ask: Predict) -> None:
     nothing = (total == 0) & ~ask.coefficients.any(axis=1)
     sound = (
         set(ask.combinations) <= _COMBINATIONS
+        and len(ask.combinations) == len(ask.own)
         and len(set(ask.combinations)) == len(ask.combinations)
         and (ask.weights >= 0).all()
         and (ask.own >= 0).all()

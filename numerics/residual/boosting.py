@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float64
 
+from numerics.shared.units import fit_in_units
+
 if TYPE_CHECKING:  # scikit-learn takes a second to import, and few asks need it
     from sklearn.ensemble import GradientBoostingRegressor
 
@@ -57,4 +59,5 @@ def l2_boosting(
     model = GradientBoostingRegressor(
         n_estimators=ROUNDS, learning_rate=SHRINKAGE, max_depth=None, min_samples_leaf=min_leaf, random_state=seed
     )
-    return model.fit(x, y)
+    fitted: GradientBoostingRegressor = fit_in_units(model, x, y)
+    return fitted

@@ -12,6 +12,7 @@ from jaxtyping import Float64, Int64
 from numerics.shared.candidates import LEAF, Candidate, new_estimator
 from numerics.shared.classes import align_probabilities
 from numerics.shared.regressors import quiet_fit, set_common_parameters
+from numerics.shared.units import fit_in_units
 from numerics.shared.value_groups import ValueGroups
 
 if TYPE_CHECKING:  # as in numerics.shared.regressors
@@ -84,7 +85,7 @@ def fit_classes(
     scaled = standardize == "model" or (standardize == "none" and candidate.method in ("lr", "nn"))
     scaler = StandardScaler() if scaled and LEAF not in parameters else None
     with quiet_fit():
-        estimator.fit(x if scaler is None else scaler.fit_transform(x), places, **weights)
+        fit_in_units(estimator, x if scaler is None else scaler.fit_transform(x), places, **weights)
     if scaler is None:
         return estimator
     if candidate.method == "lr":

@@ -13,6 +13,7 @@ from jaxtyping import Float64
 from numerics.shared.candidates import LEAF, STANDARDIZE, Candidate, new_estimator
 from numerics.shared.folds import Persons, draw_folds
 from numerics.shared.threads import single_threaded
+from numerics.shared.units import fit_in_units
 from numerics.shared.value_groups import ValueGroups
 
 if TYPE_CHECKING:  # scikit-learn takes a second to import, and many asks need the names of methods only
@@ -30,8 +31,8 @@ def build(candidate: Candidate, *, standardize: str, min_leaf: int, seed: int) -
     standardize : str
         ``"model"``: with scalers of x and y, if the method depends on units; ``"learner"`` (the rows are standardized
         already) and ``"none"``: without; but a network gets scalers with ``"none"``, too, since in large units its
-        first steps leave single rows in its weights. A linear regression gets none: it is the same function in any
-        units. (With fewer rows than inputs it is the exact solution of minimum norm, in the given units.)
+        first steps leave single rows in its weights. A linear regression gets none: `fit_in_units` makes it the same
+        function in any units. (With fewer rows than inputs it is the exact solution of minimum norm.)
     min_leaf : int
         Fewest rows in a leaf of a tree.
     seed : int
@@ -135,7 +136,7 @@ def fit(
     if group > 1 and LEAF in model.get_params(deep=False):
         x = ValueGroups.of(x, group).apply(x)
     with quiet_fit():
-        model.fit(x, y)
+        fit_in_units(model, x, y)
     return as_linear(model) or model
 
 

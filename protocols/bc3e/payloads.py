@@ -38,6 +38,8 @@ MOST_CLASSES = 100_000
 """Largest number of classes in a site's labels: all tables have a row for each class."""
 LARGEST_TABLE = 2**24
 """Largest number of entries of one clustering's beta (128 MiB): more is a mistake or an attack."""
+FEW_CLASSES = 100
+"""Number of classes of any number of instances; of more, `LARGEST_TABLE` also limits classes times instances."""
 MOST_BITS = 52
 """Bits of the grid: as many as float64 has."""
 MOST_SWEEPS = 100_000

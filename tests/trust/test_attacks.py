@@ -35,6 +35,7 @@ import protocols.models
 from clients.dispatch import handle
 from consilience.local_engine.wire import over_the_wire
 from protocols.bc3e.payloads import MOST_CLASSES, MOST_INSTANCES, Conclude, EStep, Holdings, Setup, Survey, Sweep
+from protocols.bc3e.payloads import Predict as PredictRows
 from protocols.models import ModelError, check_model, decode_model, decode_models, encode_model
 from protocols.models.contract import MOST_WIDTH
 from protocols.sec.payloads import Exchange, Losses
@@ -493,12 +494,30 @@ def test_places_that_are_not_there_are_refused(labeled: Context, ask: Any, field
         replace(E_STEP, smoothing=-1.0),
         *(replace(E_STEP, alpha=np.array([1.0, size])) for size in (0.0, 1e-9, 1e300)),
         *(replace(CONCLUDE, alpha=np.array([1.0, size])) for size in (-1.0, 1e300)),
+        # Arrays without a number may have any size.
+        Sweep(np.arange(0), np.zeros((2**31 - 1, 0))),
+        replace(SWEEP, classes=np.zeros((2**31 - 1, 0), np.int64)),
+        replace(CONCLUDE, gamma=np.ones((3, 5))),
     ],
     ids=lambda _: "",
 )
 def test_sizes_that_would_fill_the_site_s_memory_or_time_are_refused(labeled: Context, ask: Payload) -> None:
     with at_most(MiB):
         assert asked(labeled, ask, number=3).fault == Fault.MALFORMED_ASK
+
+
+@pytest.mark.parametrize("kind", ["fit", "prediction"])
+def test_classes_of_many_instances_are_refused_before_they_take_gigabytes(tmp_path: Path, kind: str) -> None:
+    """50,000 classes of 3000 instances took 9 GB, for an ask of 16 MB."""
+    labels = np.arange(6000).reshape(3000, 2) % 3
+    np.savetxt(tmp_path / "own.csv", labels, "%d", ",", header="class_a,class_b", comments="")
+    node: dict[str, Any] = {"site": "lab", "data": str(tmp_path / "own.csv"), "allow-shared-instances": True}
+    site = Context(1, 7, node, RecordDict(), config(tmp_path, protocol="bc3e"))
+    alpha = np.ones(50_000)
+    ask = replace(E_STEP, alpha=alpha) if kind == "fit" else PredictRows(alpha, (), (), 1e-8, 50)
+    asked(site, Survey("row", "salt"))
+    with at_most(4 * MiB):
+        assert asked(site, ask, number=2).fault == Fault.MALFORMED_ASK
 
 
 def test_a_single_model_is_not_asked_for_by_leaving_the_survey_out(tmp_path: Path) -> None:

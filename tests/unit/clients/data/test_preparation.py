@@ -382,6 +382,15 @@ def test_copies_of_rows_are_cautioned_against_where_chance_does_not_explain_them
     assert not inspect(table, {"target": "y"}).cautions, "three values of an input repeat by chance"
 
 
+def test_copies_of_rows_are_learned_from_once_unless_ids_tell_them_apart() -> None:
+    x, rows = np.random.default_rng(0).normal(size=20), np.repeat(np.arange(20), 3)
+    table = Table("a.csv", {"x": x[rows], "y": x[rows] ** 2, "visit": np.arange(60.0), "patient": rows.astype(float)})
+    features = {"target": "y", "features": "x"}
+    assert regression_rows(table, features).x[:, 0].tolist() == x.tolist()
+    assert regression_rows(table, {**features, "group": "patient"}).person.tolist() == list(range(20))
+    assert regression_rows(table, {**features, "id": "visit"}).n == 60
+
+
 def test_a_cell_of_text_among_numbers_is_named() -> None:
     cells = np.array([*["yes", "no"] * 20, "perhaps"], object)
     lines = inspect(Table("a.csv", {"ill": cells, "y": np.arange(41.0)}), {"target": "y"}).warnings
