@@ -34,19 +34,19 @@ def copied_rows(
     >>> bool(copied_rows(x[twice], y[twice], [[str(row) for row in range(14)]]).any())
     False
     """
-    cells = np.column_stack([x, y]) + 0.0  # -0 is 0
-    repeated = np.ones(len(cells), np.bool_)
-    none = np.zeros(len(cells), np.bool_)
+    codes = [np.unique(np.asarray(texts, np.str_), return_inverse=True)[1] for texts in names]
+    cells = np.column_stack([x, y, *codes]) + 0.0  # -0 is 0
+    copied, repeated = np.zeros(len(cells), np.bool_), np.ones(len(cells), np.bool_)
     for column in cells.T:
         _, place, number = np.unique(column, return_inverse=True, return_counts=True)
         repeated &= number[place] > 1
         if repeated.sum() <= FEW * len(cells):
-            return none
-    copied, seen = none.copy(), set()
-    for row in np.flatnonzero(repeated).tolist():
-        key = cells[row].tobytes(), *(texts[row] for texts in names)
-        copied[row] = key in seen
-        seen.add(key)
+            return copied
+    rows = np.flatnonzero(repeated)
+    as_bytes = np.ascontiguousarray(cells[rows]).view(np.dtype((np.void, cells[0].nbytes)))  # NaN equals NaN
+    first = np.unique(as_bytes.ravel(), return_index=True)[1]
+    copied[np.delete(rows, first)] = True
     different = x[~copied]
     values = max((len(np.unique(column)) for column in different.T), default=0)
-    return copied if copied.sum() > FEW * len(cells) and values >= max(10, len(different) / 2) else none
+    few = copied.sum() <= FEW * len(cells) or values < max(10, len(different) / 2)
+    return np.zeros_like(copied) if few else copied

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
@@ -20,9 +20,6 @@ from clients.data.preparation import prepare
 from clients.data.table import MOST_SHOWN, Table, setting
 from clients.data.target import TASKS, task_of
 from common.grouping import list_names
-
-if TYPE_CHECKING:
-    pass
 
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|uuid|mrn|nr|no|number|key|code|subject|patient|person)#?$", re.IGNORECASE)
 """Names of columns that identify rows."""

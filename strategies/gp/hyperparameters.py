@@ -191,7 +191,10 @@ def fit(
 def _likely(
     thetas: Float64[np.ndarray, "c p"], answers: Mapping[str, Evaluations], n_rows: int
 ) -> Float64[np.ndarray, "a p"]:
-    """Return the pooled starts whose log likelihood per row is at most `MOST_PULL` below that of the best start."""
+    """Return the pooled starts whose log likelihood per row is at most `MOST_PULL` below that of the best start.
+
+    So a site that lies about its errors chooses among hyperparameters that are likely by the rows of all.
+    """
     values = exact_sum([np.maximum(answer.values, NO_VALUE) for answer in answers.values()]) / n_rows
     return np.asarray(thetas[:_POOLED][values[:_POOLED] >= values.max() - MOST_PULL])
 
