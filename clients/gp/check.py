@@ -14,6 +14,7 @@ from clients.data.table import own_number
 from clients.data.target import target_lines
 from clients.gp.shard import lone_queries, measurements_of
 from clients.policy import FEWEST_ROWS
+from numerics.gp.dirichlet import SHARPNESS
 from numerics.gp.measurements import LIMIT, WRONG_LIMIT, Measurements
 from numerics.gp.nearest_rows import learning_rows
 from numerics.gp.rare_values import without_rare_inputs
@@ -97,11 +98,12 @@ def _leaving_lines(rows: Measurements, config: Mapping[str, object]) -> list[str
     lone = own_number(config, "max-lone-queries", lone_queries(rows.n))
     return [
         f"  once: the names of the {d} inputs; for each expert the number of its rows, mean and covariance of the",
-        "    inputs, mean and variance of the outputs; what you consent to; and the hyperparameters that fit a part of",
-        "    your rows best, with a measure of their precision",
+        f"    inputs, {'number of rows of each class' if rows.classes else 'mean and variance of the outputs'};",
+        "    what you consent to; and the hyperparameters that fit a part of your rows best, with a measure of their",
+        "    precision",
         "  for every value of the hyperparameters that is tried: the log likelihood of your outputs, with its first",
         "    and second derivatives, summed over your experts;",
-        "    once, the number of your outputs that your other rows predict so well or so badly, in 50 steps",
+        *_left_out_lines(rows, settings),
         "  at every query point for which an expert is chosen: its prediction, the reduction of the variance by your",
         "    rows, and features that give its covariance with other experts;",
         *(
@@ -120,6 +122,19 @@ def _leaving_lines(rows: Measurements, config: Mapping[str, object]) -> list[str
         ),
         *[f"  {what}" for key, what in _CONSENTS.items() if _consents(config, key)],
     ]
+
+
+def _left_out_lines(rows: Measurements, settings: Settings) -> list[str]:
+    """Return lines on what leaves the site about predictions of its rows by its other rows."""
+    if rows.classes:
+        return [
+            "    once, for a few of these values, the sum of the log losses with which your other rows predict your",
+            f"    classes; and for one, the same for each of {len(SHARPNESS)} degrees of sharpness",
+        ]
+    steps = "    once, the number of your outputs that your other rows predict so well or so badly, in 50 steps"
+    if not _nearest(rows.n, settings):
+        return [steps]
+    return [f"{steps};", "    and for a few of these values the sum of their squared errors"]
 
 
 def _nearest(n: int, settings: Settings) -> int:
