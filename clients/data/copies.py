@@ -9,14 +9,19 @@ from jaxtyping import Bool, Float64
 
 FEW = 0.05
 """Share of rows that count as few."""
+_MOSTLY = 0.9
+"""Share of the different rows that count as nearly all."""
+_BY_CHANCE = 0.5
+"""Share of the repeated rows that chance may explain."""
 
 
 def copied_rows(
     x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], names: Sequence[Sequence[str]] = ()
 ) -> Bool[np.ndarray, "n"]:
-    """Return the rows that equal an earlier one; none if they are few, or if chance explains them.
+    """Return the rows that equal an earlier one; none if they are few, or if chance may explain them.
 
-    Chance does not where some input has ten values or more, and half as many as there are different rows.
+    Chance does not where nearly all different rows differ in one column already, and this has so many places for values
+    that two rows seldom meet at one: by the birthday problem n^2 / (4 s) pairs do, with s places between the quartiles.
 
     Parameters
     ----------
@@ -27,11 +32,13 @@ def copied_rows(
 
     Examples
     --------
-    >>> x, y = np.arange(12.0)[:, np.newaxis], np.arange(12.0) ** 2
-    >>> twice = np.array([*range(12), 3, 5])
+    >>> x = np.random.default_rng(0).normal(size=(12, 1))
+    >>> y, twice = x[:, 0] ** 2, np.array([*range(12), 3, 5])
     >>> np.flatnonzero(copied_rows(x[twice], y[twice]))
     array([12, 13])
     >>> bool(copied_rows(x[twice], y[twice], [[str(row) for row in range(14)]]).any())
+    False
+    >>> bool(copied_rows(x[twice].round(), y[twice].round()).any())
     False
     """
     codes = [np.unique(np.asarray(texts, np.str_), return_inverse=True)[1] for texts in names]
@@ -44,9 +51,21 @@ def copied_rows(
             return copied
     rows = np.flatnonzero(repeated)
     as_bytes = np.ascontiguousarray(cells[rows]).view(np.dtype((np.void, cells[0].nbytes)))  # NaN equals NaN
-    first = np.unique(as_bytes.ravel(), return_index=True)[1]
+    _, first, number = np.unique(as_bytes.ravel(), return_index=True, return_counts=True)
     copied[np.delete(rows, first)] = True
-    different = x[~copied]
-    values = max((len(np.unique(column)) for column in different.T), default=0)
-    few = copied.sum() <= FEW * len(cells) or values < max(10, len(different) / 2)
-    return np.zeros_like(copied) if few else copied
+    different, n_repeated = np.column_stack([x, y])[~copied], int((number > 1).sum())
+    if min(copied.sum() / len(cells), n_repeated / len(different)) > FEW and any(
+        _tells_apart(column, len(cells), n_repeated) for column in different.T
+    ):
+        return copied
+    return np.zeros_like(copied)
+
+
+def _tells_apart(column: Float64[np.ndarray, "m"], n: int, n_repeated: int) -> bool:
+    """Return whether a column of m different rows, of n in all, has too many values for repeated rows to be chance."""
+    values = np.unique(column[np.isfinite(column)])
+    if len(values) < max(2, _MOSTLY * len(column)):
+        return False
+    low, high = np.quantile(values, [0.25, 0.75])
+    places = (high - low) / np.diff(values).min()
+    return bool(n**2 / (4 * places) < _BY_CHANCE * n_repeated)

@@ -391,6 +391,16 @@ def test_copies_of_rows_are_learned_from_once_unless_ids_tell_them_apart() -> No
     assert regression_rows(table, {**features, "id": "visit"}).n == 60
 
 
+def test_rows_that_are_equal_by_chance_all_count() -> None:
+    """Else a class that few of an age have would weigh as much as one that most have."""
+    rng = np.random.default_rng(0)
+    cost = np.where(rng.random(600) < 0.4, 0.0, rng.lognormal(3, 1, 600))
+    for x in (rng.integers(0, 100, 600), rng.normal(100, 20, 600).round(1), cost):
+        rare = (rng.random(600) < 0.02) & (x > 0)
+        table = Table("a.csv", {"x": x.astype(float), "in inches": x / 2.54, "y": rare.astype(float)})
+        assert regression_rows(table, {"target": "y"}).n == 600
+
+
 def test_a_cell_of_text_among_numbers_is_named() -> None:
     cells = np.array([*["yes", "no"] * 20, "perhaps"], object)
     lines = inspect(Table("a.csv", {"ill": cells, "y": np.arange(41.0)}), {"target": "y"}).warnings
