@@ -64,6 +64,10 @@ class Evaluations:
     informations: Float64[np.ndarray, "c p p"]
 
 
+POOLED_STARTS = 4
+"""Number of `pooled_starts` before those of single sites."""
+
+
 def pooled_starts(
     start: _Theta,
     fits: Float64[np.ndarray, "s p"],

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from numerics.gp.hyperparameter_search import TOLERANCE, Evaluations, Scoring, pooled_starts
+from numerics.gp.hyperparameter_search import POOLED_STARTS, TOLERANCE, Evaluations, Scoring, pooled_starts
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import start_theta, theta_bounds
 from numerics.shared.exact_sum import exact_sum
@@ -25,8 +25,6 @@ ROUNDING = 1e-8
 """Largest size of a negative eigenvalue that rounding gives a positive semidefinite matrix of numbers up to 1."""
 MOST_PULL = 0.2
 """Largest gain of the others' log likelihood per row without a site that honest sites with alike rows bring."""
-_POOLED = 4
-"""Number of first starts that do not rest on one site alone (`pooled_starts`)."""
 Theta = Float64[np.ndarray, "p"]
 
 
@@ -196,7 +194,7 @@ def _likely(
     So a site that lies about its errors chooses among hyperparameters that are likely by the rows of all.
     """
     values = exact_sum([np.maximum(answer.values, NO_VALUE) for answer in answers.values()]) / n_rows
-    return np.asarray(thetas[:_POOLED][values[:_POOLED] >= values.max() - MOST_PULL])
+    return np.asarray(thetas[:POOLED_STARTS][values[:POOLED_STARTS] >= values.max() - MOST_PULL])
 
 
 def _no_likelihood(thetas: Float64[np.ndarray, "c p"]) -> Likelihood:
