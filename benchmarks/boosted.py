@@ -1,6 +1,7 @@
 """Boosting of agents compared with its alternatives: ``python -m benchmarks.boosted FOLDER --draws 5``.
 
-Agents are small trees, each on its own columns; all run in this process. Errors are divided by the variance of the test
+Agents are small trees, each on its own columns; in "ridge or tree" a ridge regression where its Bayesian information
+criterion is smaller. All run in this process. Errors are divided by the variance of the test
 outcomes. FOLDER has ``NAME.csv.gz`` of the real data sets; without it only synthetic worlds are measured. Bytes are
 those of the arrays in the asks and answers of all sites, without envelopes. Numbers in brackets count the draws in
 which the error exceeds that of the best site alone by more than one standard error of the difference. Pooled columns
@@ -19,11 +20,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from benchmarks.tables import table_head, table_row
@@ -44,6 +49,7 @@ METHODS: Mapping[str, tuple[Rules, int | None]] = {
     **{f"bins {levels}": (replace(_BOOSTED, algorithm="bins", bins=levels), 8) for levels in (16, 32, 64)},
     **{f"bins 32, eps {eps}": (replace(_BOOSTED, algorithm="bins", epsilon=float(eps)), 8) for eps in (2, 4, 8)},
     "half bins": (replace(_BOOSTED, algorithm="bins"), 8),
+    "ridge or tree": (replace(_BOOSTED, baselines=True), 8),
     "parallel": (Rules(algorithm="parallel"), None),
     "greedy": (Rules(algorithm="greedy", shrinkage=0.1, rounds=300, patience=30, refit=False), None),
     "sip": (Rules(algorithm="sip", shrinkage=0.1, rounds=300, patience=30, refit=False), None),
@@ -90,12 +96,17 @@ FRIEDMAN: Mapping[str, tuple[Callable[[Float64[np.ndarray, "n p"]], Float64[np.n
 """By name: function, and number of sites, each with one column; columns that the function does not use are noise."""
 
 
+LINEAR: Mapping[str, int] = {"linear, 600 rows": 600, "linear, 80 rows": 80}
+"""By name: training rows of a sum of straight lines."""
 LARGE = "16 sites of 100,000 rows"
 
 
 def draw_world(name: str, seed: int) -> World:
-    """Draw one of Friedman's functions, products of columns of different sites, or a world of many rows."""
+    """Draw a linear function or one of Friedman's, products of columns of different sites, or a world of many rows."""
     rng = np.random.default_rng(seed)
+    if name in LINEAR:
+        x = rng.standard_normal((LINEAR[name] + 2000, 9))
+        return deal_columns(x, x @ np.linspace(2, 0.5, 9) + rng.standard_normal(len(x)), 3, LINEAR[name])
     if name == "between":
         x = rng.uniform(-1, 1, size=(3000, 6))
         y = x[:, 0] * x[:, 1] + 2 * x[:, 1] * x[:, 2] + np.sin(3 * x[:, 3] * x[:, 4])
@@ -191,7 +202,32 @@ def predict_alone(ask: Compare, x: Float64[np.ndarray, "n p"]) -> PredictionsAlo
     return PredictionsAlone(predicted[:n], np.concatenate([chosen.judged.reshape(n - ask.n_fit, -1), predicted[n:]]))
 
 
-def carry_out(world: World, rules: Rules, leaves: int | None, *, half: bool = False) -> tuple[Plan, Cost]:
+class RidgeOrTree:
+    """A ridge regression or a tree, whichever has the smaller Bayesian information criterion."""
+
+    def __init__(self, tree: DecisionTreeRegressor) -> None:
+        self._models = (make_pipeline(StandardScaler(), Ridge(1.0)), tree)
+
+    def fit(self, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"]) -> Self:
+        """Fit both, and keep the better one."""
+        line, tree = (model.fit(x, y) for model in self._models)
+        sizes = x.shape[1] + 1, 2 * tree.get_n_leaves() - 1
+        errors = [float(np.mean(np.square(y - model.predict(x)))) for model in (line, tree)]
+        criteria = [
+            len(y) * np.log(error + np.finfo(float).tiny) + np.log(len(y)) * size
+            for error, size in zip(errors, sizes, strict=True)
+        ]
+        self._chosen = line if criteria[0] < criteria[1] else tree
+        return self
+
+    def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"]:
+        """Predict rows by the better model."""
+        return np.asarray(self._chosen.predict(x))
+
+
+def carry_out(
+    world: World, rules: Rules, leaves: int | None, *, half: bool = False, ridge: bool = False
+) -> tuple[Plan, Cost]:
     """Carry out a plan to its end, and return it with its cost."""
     names = tuple(f"{j:02d}" for j in range(len(world.sites)))
     leaf = LEAF if leaves is None else fewest_in_a_leaf(world.n_learn)
@@ -206,7 +242,8 @@ def carry_out(world: World, rules: Rules, leaves: int | None, *, half: bool = Fa
                 world.alone[name] = predict_alone(ask, columns.x)
             return world.alone[name]
         targets = ask.residual[:, None] if isinstance(ask, Try) else ask.target if isinstance(ask, Fit) else np.zeros(0)
-        n, model = len(targets), DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=leaf, random_state=0)
+        n, tree = len(targets), DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=leaf, random_state=0)
+        model: Any = RidgeOrTree(tree) if ridge else tree
         scale = ask.add or 1.0 if isinstance(ask, Fit | Try) else 1.0
         x = columns.x
         fits = scale * np.column_stack([model.fit(x[:n], target).predict(x) for target in targets.T])
@@ -229,7 +266,8 @@ def carry_out(world: World, rules: Rules, leaves: int | None, *, half: bool = Fa
 def measure(world: World, method: str) -> tuple[float, bool, Cost]:
     """Return a method's error over the variance, whether the best site alone is better, and the method's cost."""
     rules, leaves = METHODS[method]
-    plan, cost = carry_out(world, replace(rules, baselines=method == "boosted"), leaves, half=method == "half bins")
+    rules = replace(rules, baselines=method in ("boosted", "ridge or tree"))
+    plan, cost = carry_out(world, rules, leaves, half=method == "half bins", ridge=method == "ridge or tree")
     assert plan.result is not None
     losses = np.square(plan.result.left)
     alone = errors_alone({"best": min(losses_alone(world), key=np.mean)}, losses).of("best")
@@ -316,7 +354,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument(
-        "--worlds", nargs="+", choices=[*REAL, *FRIEDMAN, "between", LARGE], help="default: all but the last"
+        "--worlds", nargs="+", choices=[*REAL, *FRIEDMAN, "between", *LINEAR, LARGE], help="default: all but the last"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the first draw")
     parser.add_argument("--rows", type=int, default=0, help="training rows; default: all of the world")
@@ -325,7 +363,7 @@ def main() -> None:
     titles = ["world, sites", "best site alone", "pooled", "pooled, as here", *peer, *options.methods]
     print("\n".join(table_head([*titles, "rounds", "kB", "center, s"])), flush=True)
     seeds = range(options.seed, options.seed + options.draws)
-    for name in options.worlds or [*(REAL if options.folder else ()), *FRIEDMAN, "between"]:
+    for name in options.worlds or [*(REAL if options.folder else ()), *FRIEDMAN, "between", *LINEAR]:
         draws = [draw_of(options.folder, name, seed, options.methods, options.rows) for seed in seeds]
         print(row_of(name, draws), flush=True)
 
