@@ -1,10 +1,10 @@
 """Boosting of agents compared with its alternatives: ``python -m benchmarks.boosted FOLDER --draws 5``.
 
-Agents are small trees, each on its own columns; in "ridge or tree" a ridge regression where its Bayesian information
-criterion is smaller. All run in this process. Errors are divided by the variance of the test
-outcomes. FOLDER has ``NAME.csv.gz`` of the real data sets; without it only synthetic worlds are measured. Bytes are
-those of the arrays in the asks and answers of all sites, without envelopes. Numbers in brackets count the draws in
-which the error exceeds that of the best site alone by more than one standard error of the difference. Pooled columns
+Agents are small trees, each on its own columns; in "ridge or tree" a step is a ridge regression where its Bayesian
+information criterion is smaller. All run in this process. Errors are divided by the variance of the test outcomes.
+FOLDER has ``NAME.csv.gz`` of the real data sets; without it only synthetic worlds are measured. Bytes are those of the
+arrays in the asks and answers of all sites, without envelopes. Numbers in brackets count the draws in which the error
+exceeds that of the best site alone by more than one standard error of the difference. Pooled columns
 are learned with scikit-learn's defaults and as in the last step of residual. FedTree (Li et al. 2023), which sends
 histograms of all sites, is included if it is installed: ``pip install fedtree``, on Debian with ``libntl44``.
 """
@@ -203,7 +203,7 @@ def predict_alone(ask: Compare, x: Float64[np.ndarray, "n p"]) -> PredictionsAlo
 
 
 class RidgeOrTree:
-    """A ridge regression or a tree, whichever has the smaller Bayesian information criterion."""
+    """A ridge regression or a tree, whichever has the smaller Bayesian information criterion (Schwarz 1978)."""
 
     def __init__(self, tree: DecisionTreeRegressor) -> None:
         self._models = (make_pipeline(StandardScaler(), Ridge(1.0)), tree)
@@ -266,7 +266,6 @@ def carry_out(
 def measure(world: World, method: str) -> tuple[float, bool, Cost]:
     """Return a method's error over the variance, whether the best site alone is better, and the method's cost."""
     rules, leaves = METHODS[method]
-    rules = replace(rules, baselines=method in ("boosted", "ridge or tree"))
     plan, cost = carry_out(world, rules, leaves, half=method == "half bins", ridge=method == "ridge or tree")
     assert plan.result is not None
     losses = np.square(plan.result.left)

@@ -268,8 +268,8 @@ def _copied_rows(
     categories = [text_of(table.columns[each.column]) for each in categories_of(config) if each.column in table.columns]
     n = int(copied_rows(np.column_stack(list(numbers.values())), place.astype(np.float64), categories).sum())
     line = (
-        f"{n} of {table.n} rows are copies of others in all inputs and the target; they are learned from once, unless"
-        " ids tell them apart: then errors look small, and copies are to be left out"
+        f"{n} of {table.n} rows are copies of others in all inputs and the target; copies count once, unless ids tell"
+        " them apart: then errors look small, so leave them out"
     )
     return [line] if n else []
 

@@ -219,8 +219,10 @@ def _leading_zeros(names: Mapping[str, set[str]], column: str) -> list[str]:
     if not more:
         return []
     first = min(more)
-    forms = {bare[site][first]: site for site in list(names)[::-1]}
-    apart = ", ".join(f"{form!r} at {forms[form]}" for form in list(forms)[:-3:-1])
+    forms: dict[str, str] = {}
+    for site, own in bare.items():
+        forms.setdefault(own[first], site)
+    apart = ", ".join(f"{form!r} at {site}" for form, site in list(forms.items())[:2])
     are = "more name of {!r} is" if len(more) == 1 else "more names of {!r} are"
     return [f"Without leading zeros {len(more)} {are.format(column)} common to all ({apart}): write them alike"]
 

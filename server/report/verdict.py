@@ -137,14 +137,6 @@ def verdict(report: Report) -> Verdict:
 
 
 def judge(report: Report, arrays: Arrays, cautions: Sequence[str] = (), influence: Influence | None = None) -> Verdict:
-    """Return the verdict on a run, with a warning of every site whose answer alone turns it (`_verdict_on`)."""
-    known = _verdict_on(report, arrays, cautions)
-    once = int(report.config.get("repetitions", 1)) == 1
-    lone = _lone_answers(report, influence.numbers, known.decision) if influence and once else ()
-    return replace(known, warnings=(*known.warnings, *lone))
-
-
-def _verdict_on(report: Report, arrays: Arrays, cautions: Sequence[str]) -> Verdict:
     """Return the verdict on a run, from its metrics, `Report.differences`, and its protocol's warnings.
 
     Every alternative is compared on the same rows, or over the same repetitions, by Student's t. To join, the result
@@ -162,7 +154,17 @@ def _verdict_on(report: Report, arrays: Arrays, cautions: Sequence[str]) -> Verd
         Arrays of the run.
     cautions : sequence of str
         Further warnings about the sites' rows.
+    influence : Influence or None
+        A site without whose answer the verdict is the opposite (`Influence.numbers`) is named in a warning.
     """
+    known = _verdict_on(report, arrays, cautions)
+    once = int(report.config.get("repetitions", 1)) == 1
+    lone = _lone_answers(report, influence.numbers, known.decision) if influence and once else ()
+    return replace(known, warnings=(*known.warnings, *lone))
+
+
+def _verdict_on(report: Report, arrays: Arrays, cautions: Sequence[str]) -> Verdict:
+    """Return the verdict as `judge` does, without the influence of sites."""
     chosen = chosen_answer(report)
     warnings = (*report_of(report.protocol).warnings(report.metrics, arrays), *_of_sites(report), *cautions)
     if report.config.get("from") and not (chosen and chosen.rivals.keys() & report.metrics.keys()):

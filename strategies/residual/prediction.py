@@ -48,7 +48,7 @@ class OutcomePredictions:
     classes : tuple of str
         Names of the classes; empty for amounts.
     beyond : Mapping[str, int]
-        By agent whose part alone moves predictions farther than in the run that learned, the number of these rows.
+        By agent, the number of rows whose predictions its part moves far beyond its range in the run that learned.
     """
 
     alignment: Alignment
@@ -105,8 +105,8 @@ class OutcomePredictions:
         if self.missing:
             notes.append(f"{', '.join(self.missing)}: gave no part of the prediction: the mean stands for it")
         notes += [
-            f"{name}: its part alone moves {count} of {self.n} predictions beyond all rows of the run that learned, by"
-            " more than half of what it moved these apart; look at its data, or predict without it"
+            f"{name}: its part alone moves {count} of {self.n} predictions far beyond its range in the run that"
+            " learned; look at its data, or predict without it"
             for name, count in self.beyond.items()
         ]
         if self.holder:
@@ -184,7 +184,7 @@ def _beyond(
     n: int,
     reach: Float64[np.ndarray, "D 2"],
 ) -> dict[str, int]:
-    """Return, by agent, how many rows its part moves beyond its `reach` in the run by more than half of the reach.
+    """Return, by agent, how many rows its part moves beyond its range in the run (`reach`) by more than half of it.
 
     In the run all leaves of trees have rows, and values beyond those of a real site count as its last group. So no
     honest agent of one column goes beyond its reach, and others do by combinations of columns that no row had.
